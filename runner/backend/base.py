@@ -1,0 +1,210 @@
+"""What executes a kernel: one interface, two implementations (``cuda`` through PyCUDA, ``host`` on the CPU).
+
+Everything asynchronous goes through a ``Stream``: work is enqueued in order and runs later. Nothing here
+knows about experiments, statistics or files. Failures are raised as ``BackendError`` subclasses, never as a
+library's own exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from runner.plan.model import BackendName
+
+Dim3 = tuple[int, int, int]
+
+
+class BackendError(RuntimeError):
+    """Something the device refused or broke; the message tells the user what to do."""
+
+
+class OutOfMemory(BackendError):
+    """An allocation did not fit; names the bytes asked for and those free."""
+
+
+class LaunchError(BackendError):
+    """A launch was refused before it ran: grid, block, shared memory or arguments are not possible."""
+
+
+class DeviceFault(BackendError):
+    """The device failed while running (illegal access, trap); the process must be replaced."""
+
+
+class Unsupported(BackendError):
+    """The device cannot do this at all (no peer access, no memory pool); a variant that needs it is SKIPPED."""
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a device says about itself."""
+
+    ordinal: int
+    name: str
+    uuid: str
+    backend: BackendName
+    arch: str
+    """``sm_90a``, or the CPU's architecture name on host."""
+    sms: int
+    """Streaming multiprocessors; cores on host."""
+    l2_bytes: int
+    """L2 cache; the last-level cache on host."""
+    memory_bytes: int
+    copy_engines: int
+    max_shared_bytes: int
+    """Most dynamic shared memory one block may ask for."""
+    driver: str = ""
+    cuda: str = ""
+    """CUDA version the driver supports, ``13.0``; empty on host."""
+
+
+@runtime_checkable
+class Buffer(Protocol):
+    """Device memory. Freed explicitly; using it afterwards is an error."""
+
+    nbytes: int
+    device: Device
+
+    def free(self) -> None: ...
+
+
+Argument = Buffer | np.generic
+"""A kernel argument: a buffer is passed as its address, a NumPy scalar (``np.int64(3)``) by value."""
+
+
+class Function(Protocol):
+    """A loaded kernel."""
+
+    name: str
+
+
+class Module(Protocol):
+    """A loaded program."""
+
+    def function(self, name: str) -> Function:
+        """Raises ``LaunchError`` naming the function and those that exist."""
+        ...
+
+
+class Event(Protocol):
+    """A mark in a stream, with a time."""
+
+    def synchronize(self) -> None: ...
+    def done(self) -> bool: ...
+    def elapsed_us(self, since: Event) -> float:
+        """Microseconds between two recorded, completed events of the same device."""
+        ...
+
+
+class Graph(Protocol):
+    """A captured sequence, ready to replay."""
+
+    nodes: int
+
+    def launch(self, stream: Stream) -> None: ...
+    def free(self) -> None: ...
+
+
+class Stream(Protocol):
+    """An ordered queue of work on one device."""
+
+    device: Device
+    priority: int
+
+    def launch(
+        self, function: Function, grid: Dim3, block: Dim3, shared_bytes: int, arguments: Sequence[Argument]
+    ) -> None:
+        """Enqueues a kernel. Raises ``LaunchError`` when the configuration is impossible."""
+        ...
+
+    def write(self, target: Buffer, source: npt.NDArray[Any], offset: int = 0) -> None:
+        """Host to device, asynchronous when ``source`` is page-locked. ``offset`` in bytes."""
+        ...
+
+    def read(self, target: npt.NDArray[Any], source: Buffer, offset: int = 0) -> None:
+        """Device to host, asynchronous when ``target`` is page-locked."""
+        ...
+
+    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
+        """Device to device; between two devices it is a peer copy."""
+        ...
+
+    def fill(self, target: Buffer, byte: int) -> None:
+        """Sets every byte."""
+        ...
+
+    def record(self, event: Event) -> None: ...
+    def wait(self, event: Event) -> None:
+        """Later work of this stream waits for ``event``, also one of another device."""
+        ...
+
+    def hold(self) -> None:
+        """Later work waits until ``release`` is called from the host: it hides launch latency."""
+        ...
+
+    def release(self) -> None: ...
+    def allocate(self, nbytes: int) -> Buffer:
+        """Stream-ordered allocation from the device's memory pool (``cudaMallocAsync``)."""
+        ...
+
+    def free(self, buffer: Buffer) -> None:
+        """Stream-ordered release to the pool."""
+        ...
+
+    def begin_capture(self) -> None: ...
+    def end_capture(self) -> Graph:
+        """Ends the capture and instantiates it."""
+        ...
+
+    def synchronize(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Device(Protocol):
+    """One GPU, or one virtual device of the host backend."""
+
+    info: DeviceInfo
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Raises ``OutOfMemory``."""
+        ...
+
+    def free_bytes(self) -> int: ...
+    def stream(self, priority: int = 0) -> Stream:
+        """``priority`` 0 is the lowest; larger runs first, clamped to what the device knows."""
+        ...
+
+    def event(self) -> Event: ...
+    def load(self, program: Path) -> Module: ...
+    def page_locked(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Host memory the device copies from and to without staging."""
+        ...
+
+    def can_access_peer(self, peer: Device) -> bool: ...
+    def enable_peer_access(self, peer: Device) -> None:
+        """This device may address ``peer``'s memory. Idempotent. Raises ``Unsupported``."""
+        ...
+
+    def synchronize(self) -> None: ...
+    def close(self) -> None:
+        """Frees everything that is left."""
+        ...
+
+
+class Backend(Protocol):
+    """The entry: opens devices, and marks the region a profiler should capture."""
+
+    name: BackendName
+
+    def device_count(self) -> int: ...
+    def open(self, ordinal: int) -> Device:
+        """Raises ``BackendError`` naming how many devices there are."""
+        ...
+
+    def start_profiler(self) -> None: ...
+    def stop_profiler(self) -> None: ...

@@ -1,0 +1,313 @@
+"""The typed shape of a composed config: every group, every key, its type and its default.
+
+Hydra validates YAML files and command-line overrides against these classes, so a misspelt key or a wrong
+type is refused while composing. Ranges and rules across fields are checked by ``runner.plan``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+
+@dataclass
+class Shape:
+    """The work. Lengths are in tokens."""
+
+    name: str = MISSING
+    batch: int = 1
+    context: int = 4096
+    """Tokens already in the KV cache when a decode step runs."""
+    prompt: int = 1024
+    output: int = 128
+    page: int = 16
+    """Tokens per KV page."""
+    group: int = 128
+    """Weights that share one quantisation scale."""
+    sweep: dict[str, Any] = field(default_factory=dict)
+    """The option's own grid under ``-m``: override key → list of values. A value given by the user wins."""
+
+
+@dataclass
+class Model:
+    """The architecture, as its ``config.json`` says it."""
+
+    name: str = MISSING
+    title: str = ""
+    source: str = ""
+    """Where the figures come from."""
+    layers: int = MISSING
+    hidden: int = MISSING
+    heads: int = MISSING
+    kv_heads: int = MISSING
+    head_dim: int = MISSING
+    intermediate: int = MISSING
+    vocab: int = MISSING
+    experts: int = 0
+    top_k: int = 0
+    """Experts active per token."""
+    shared_experts: int = 0
+    moe_intermediate: int = 0
+    dense_layers: int = 0
+    """First layers that are dense in a mixture-of-experts model."""
+    q_lora_rank: int = 0
+    kv_lora_rank: int = 0
+    """Multi-head latent attention: size of the cached latent; 0 = not MLA."""
+    qk_nope_head_dim: int = 0
+    qk_rope_head_dim: int = 0
+    v_head_dim: int = 0
+    tied_embeddings: bool = False
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    gated_mlp: bool = True
+    biases: bool = False
+    """Every projection and norm has a bias (GPT-2)."""
+    max_positions: int = 0
+    """Rows of a learned position table; 0 = rotary."""
+    params_total: int = 0
+    """Exact published parameter count."""
+
+
+@dataclass
+class Gpu:
+    """The target. Rates are dense datasheet figures, 1e9 byte/s and 1e12 FLOP/s."""
+
+    name: str = MISSING
+    title: str = ""
+    source: str = ""
+    backend: str = "cuda"
+    """``cuda``, ``host``, or ``auto`` (decided inside the job)."""
+    arch: str = ""
+    """``sm_90a``."""
+    nvml_names: list[str] = field(default_factory=list)
+    """Names the driver gives this part; how ``gpu=auto`` and the check of a named GPU recognise it."""
+    sms: int = 0
+    l2_mb: float = 0.0
+    memory_gb: float = 0.0
+    """Marketing gigabytes, 1e9 byte."""
+    memory_mib: int = 0
+    """What the driver reports, where seen."""
+    bandwidth_gbps: float = 0.0
+    tflops: dict[str, float] = field(default_factory=dict)
+    """By arithmetic type: float32, float16, bfloat16, float8, int8, float4."""
+    tdp_w: float = 0.0
+    nvlink_gbps: float = 0.0
+    """Both directions together; 0 = none."""
+    pcie: str = ""
+
+
+@dataclass
+class Profiler:
+    name: str = MISSING
+    tool: str = "none"
+    """``none``, ``nvtx`` or ``nsys``."""
+    trace: list[str] = field(default_factory=lambda: ["cuda", "nvtx", "osrt"])
+    steps: int = 10
+    """Steps inside the captured range."""
+    timeout_s: float = 300.0
+
+
+@dataclass
+class MeasureHost:
+    """Limits that replace the general ones on the host backend, where a kernel takes milliseconds to seconds."""
+
+    min_samples: int = 3
+    min_time_s: float = 0.02
+    max_time_s: float = 2.0
+    max_rsd: float = 0.05
+
+
+@dataclass
+class Measure:
+    """See ``runner.measure.settings.MeasureSettings`` for each field."""
+
+    name: str = MISSING
+    modes: list[str] = field(default_factory=lambda: ["cold", "hot"])
+    warmup: int = 1
+    min_samples: int = 10
+    max_samples: int = 100_000
+    min_time_s: float = 0.5
+    max_time_s: float = 15.0
+    max_rsd: float = 0.005
+    settled: float = 0.05
+    fixed: int = 0
+    hide_latency: bool = True
+    hot_batch_time_s: float = 0.1
+    host: MeasureHost = field(default_factory=MeasureHost)
+
+
+@dataclass
+class Tracking:
+    name: str = MISSING
+    enabled: bool = True
+    uri: str = ""
+    """MLflow tracking URI; empty = ``sqlite:///<project>/mlruns/mlflow.db``."""
+    every_s: float = 30.0
+    """File finished results between experiments when this long has passed since the last time."""
+
+
+@dataclass
+class Param:
+    """What one kernel parameter may be."""
+
+    type: str = "int"
+    """``int``, ``float`` or ``str``."""
+    name: str = ""
+    """Long name filed beside the letter: ``batch`` for ``B``."""
+    min: Any = None
+    max: Any = None
+    choices: list[Any] = field(default_factory=list)
+    multiple_of: Any = None
+    """An expression over the other parameters or a number: ``16``."""
+    cap: Any = None
+    """Largest value under ``scale=smoke``."""
+    help: str = ""
+
+
+@dataclass
+class BufferSpec:
+    dims: list[Any] = MISSING
+    """Arithmetic over the family's symbols, one entry per dimension: ``[B, H, T, D]``, ``["ceil_div(K, 2)"]``."""
+    dtype: str = "float32"
+    fill: str = "none"
+    """``none``, ``zeros``, ``constant``, ``uniform`` or ``integers``."""
+    low: Any = -1.0
+    high: Any = 1.0
+    value: Any = 0.0
+    device: int = 0
+
+
+@dataclass
+class LaunchSpec:
+    function: str = MISSING
+    grid: list[Any] = MISSING
+    """One to three expressions, x first."""
+    block: list[Any] = field(default_factory=lambda: [256])
+    shared: Any = 0
+    """Dynamic shared memory, bytes."""
+    args: list[Any] = field(default_factory=list)
+    """A buffer's name passes its address. Any other entry is an expression: an integer result goes by value as
+    int64 (``long long``), a float one as float32; ``int32(expr)``, ``float32(expr)`` force a type."""
+    device: int = 0
+
+
+@dataclass
+class CheckSpec:
+    output: str = MISSING
+    row_dims: int = 1
+    row_cost: Any = 1
+    atol: float = 1e-5
+    rtol: float = 1e-4
+    exact: bool = False
+    zero_ok: bool = False
+
+
+@dataclass
+class VariantSpec:
+    help: str = ""
+    dtype: str = "float32"
+    compute: str = "float32"
+    launches: list[LaunchSpec] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
+    """Buffers every element of which is read once by a step; their sizes are the declared read bytes."""
+    writes: list[str] = field(default_factory=list)
+    bytes_read: Any = None
+    """Arithmetic that replaces the sum over ``reads``; ``bytes(name)`` is a buffer's size."""
+    bytes_written: Any = None
+    flops: Any = 0
+    checks: dict[str, CheckSpec] = field(default_factory=dict)
+    drift: str = ""
+    """Check of another variant whose reference this one's output is also compared with (reported, never judged)."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """Metric name → arithmetic."""
+    require: dict[str, str] = field(default_factory=dict)
+    """Expression that must hold for this variant → what to tell the user; otherwise the variant is SKIPPED."""
+
+
+@dataclass
+class Kernel:
+    """A family."""
+
+    name: str = MISSING
+    title: str = ""
+    phase: str = MISSING
+    source: str = ""
+    """File in ``cuda_src/``, or a path relative to the YAML's own folder's ``cuda_src`` sibling for a user's family."""
+    reference: str = ""
+    """Dotted module, or path of a ``.py``; default ``runner.references.<name>``."""
+    baseline: str = MISSING
+    params: dict[str, Any] = field(default_factory=dict)
+    """Letter → value, usually bound: ``B: ${shape.batch}``."""
+    declare: dict[str, Param] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict)
+    """Further symbols by arithmetic, in order; may use ``sms`` and ``l2_bytes`` of the target and ``max_shared``."""
+    require: dict[str, str] = field(default_factory=dict)
+    """Expression that must hold → message; otherwise the experiment is INVALID_CONFIG."""
+    defines: dict[str, str] = field(default_factory=dict)
+    """Macro → arithmetic; compiled in (a head size, say)."""
+    flags: list[str] = field(default_factory=list)
+    buffers: dict[str, BufferSpec] = field(default_factory=dict)
+    prepare: list[LaunchSpec] = field(default_factory=list)
+    """Untimed launches that fill, quantise or build tables; compiled without contraction."""
+    variants: dict[str, VariantSpec] = field(default_factory=dict)
+    workload: dict[str, Any] = field(default_factory=dict)
+    """``_target_`` of a registered workload class and its options; empty = launches as declared."""
+
+
+@dataclass
+class Scale:
+    """Composed last: caps on every dimension of any shape or study."""
+
+    name: str = MISSING
+    shape: dict[str, int] = field(default_factory=dict)
+    """``shape`` key → largest value."""
+    model: dict[str, int] = field(default_factory=dict)
+    params: bool = False
+    """Also cap every kernel parameter at its declared ``cap``."""
+
+
+@dataclass
+class Constraint:
+    require: str = MISSING
+    """Expression over symbols, ``shape`` and ``model`` keys and ``kernel``/``variant`` names."""
+    reason: str = MISSING
+
+
+@dataclass
+class Study:
+    """A named sweep."""
+
+    name: str = ""
+    description: str = ""
+    grid: dict[str, Any] = field(default_factory=dict)
+    """Override key → list of values; all combinations."""
+    zip: list[dict[str, Any]] = field(default_factory=list)
+    """Each entry: override key → list; the lists of one entry are walked together."""
+    constraints: list[Constraint] = field(default_factory=list)
+    metrics: list[str] = field(default_factory=list)
+    """Metrics the study is about, shown first."""
+
+
+@dataclass
+class Config:
+    kernel: Kernel = field(default_factory=Kernel)
+    shape: Shape = field(default_factory=Shape)
+    model: Model = field(default_factory=Model)
+    gpu: Gpu = field(default_factory=Gpu)
+    profiler: Profiler = field(default_factory=Profiler)
+    measure: Measure = field(default_factory=Measure)
+    tracking: Tracking = field(default_factory=Tracking)
+    scale: Scale = field(default_factory=Scale)
+    study: Study = field(default_factory=Study)
+    variants: list[str] | None = None
+    """Subset of the family's variants; null = all."""
+    devices: list[int] = field(default_factory=lambda: [0])
+    seed: int = 0
+    dry_run: bool = False
+    sanitize: bool = False
+    timeout_s: float = 600.0
+    """Wall-clock limit of one variant, after compilation and once the device is free."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables set in the worker before the device is opened."""

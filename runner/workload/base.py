@@ -1,0 +1,59 @@
+"""What one family does on the device. The timing loop is not here: it belongs to ``runner.measure``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from runner.backend.base import Buffer, Device, Function, Module, Stream
+from runner.plan.model import Plan
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a workload gets: the plan, open devices, filled buffers and loaded kernels."""
+
+    plan: Plan
+    devices: Sequence[Device]
+    streams: Sequence[Stream]
+    """One per device; the measured stream is ``streams[0]``."""
+    buffers: Mapping[str, Buffer]
+    modules: Sequence[Mapping[str, Module]]
+    """Per device, by unit: ``modules[0]["main"]``."""
+
+    def function(self, name: str, unit: str = "main", device: int = 0) -> Function:
+        return self.modules[device][unit].function(name)
+
+
+class Workload(Protocol):
+    """Constructed once per experiment as ``Workload(context, **options)``."""
+
+    host_timed: bool
+    """True when ``step`` itself waits for the device: it is timed by the host's clock, device included,
+    and never under ``Stream.hold``."""
+
+    units_per_step: int
+    """What a step is worth in the family's unit (tokens, say); metrics divide by it. 1 for a plain kernel."""
+
+    def prepare(self) -> None:
+        """Everything untimed that is needed once: quantise, build tables, allocate, capture."""
+        ...
+
+    def reset(self, variant: str) -> None:
+        """Puts evolving state back to its start, so that a checked step gives the same outputs each time."""
+        ...
+
+    def step(self, variant: str) -> None:
+        """Enqueues one unit of work on ``context.streams``; runs many times."""
+        ...
+
+    def outputs(self, variant: str) -> Mapping[str, Buffer]:
+        """Buffers the checks read, by the name a check's ``output`` gives."""
+        ...
+
+    def metrics(self, variant: str) -> Mapping[str, float]:
+        """Figures only the workload knows (capture time, bytes reserved), asked for after the measurement."""
+        ...
+
+    def close(self) -> None: ...
