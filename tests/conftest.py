@@ -1,0 +1,82 @@
+"""Fixtures shared by all tests: paths that hurt, a compile cache apart, and skips for what is not here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_FOREIGN = (
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_REGISTRY_URI",
+    "MLFLOW_RUN_ID",
+    "MLFLOW_EXPERIMENT_ID",
+    "MLFLOW_EXPERIMENT_NAME",
+)
+"""Settings of the user's shell that must not reach a test."""
+
+
+@lru_cache(maxsize=1)
+def gpu_reason() -> str:
+    """Why tests marked ``gpu`` cannot run here; empty when they can."""
+    if not shutil.which("nvidia-smi"):
+        return "no NVIDIA driver (nvidia-smi is not on the PATH)"
+    listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
+    if listing.returncode != 0 or "GPU" not in listing.stdout:
+        return "no NVIDIA GPU (nvidia-smi -L lists none)"
+    return ""
+
+
+@lru_cache(maxsize=1)
+def nsys_reason() -> str:
+    """Why tests marked ``nsys`` cannot run here; empty when they can."""
+    return "" if shutil.which("nsys") else "no Nsight Systems (nsys is not on the PATH)"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, reason in (("gpu", gpu_reason), ("nsys", nsys_reason)):
+        if item.get_closest_marker(marker) and reason():
+            pytest.skip(reason())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One compile cache for the session (compiling is slow), apart from the user's; a clean environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _FOREIGN:
+            patch.delenv(name, raising=False)
+        patch.setenv("RUNNER_CACHE", str(tmp_path_factory.mktemp("runner-cache")))
+        # Child processes started in another folder find this checkout, installed or not.
+        patch.setenv(
+            "PYTHONPATH", os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+        )
+        yield
+
+
+@pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty compile cache for one test that looks at the cache itself."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    monkeypatch.setenv("RUNNER_CACHE", str(cache))
+    return cache
+
+
+@pytest.fixture
+def weird_path(tmp_path: Path) -> Path:
+    """A folder whose name holds spaces, quotes, a dollar, a bracket and letters beyond ASCII."""
+    folder = tmp_path / 'it\'s a "weird" $HOME [1] häß'
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
