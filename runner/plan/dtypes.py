@@ -54,7 +54,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name in _FROM_ML_DTYPES:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, _FROM_ML_DTYPES[name]))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _FROM_ML_DTYPES[name]))
+        return found
     return np.dtype(name)
 
 
