@@ -1,0 +1,166 @@
+"""A family's YAML and a set of symbols, turned into buffers, launches and variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runner.config.schema import BufferSpec, CheckSpec, Kernel, LaunchSpec, VariantSpec
+from runner.plan import dtypes
+from runner.plan.errors import FamilyError, PlanError
+from runner.plan.expressions import Evaluator
+from runner.plan.model import Argument, Buffer, Check, Fill, Launch, Unit, Variant
+
+MAX_BLOCK = 1024
+"""Threads a block may have (every CUDA architecture)."""
+MAX_GRID = (2**31 - 1, 65_535, 65_535)
+"""Blocks a grid may have along x, y, z (every CUDA architecture)."""
+_FORCED = re.compile(r"^(int32|int64|uint64|float32)\((.*)\)$", re.DOTALL)
+_FILLS = ("none", "zeros", "constant", "uniform", "integers")
+
+
+def buffers(kernel: Kernel, evaluate: Evaluator) -> tuple[Buffer, ...]:
+    """Every array of the family with its dimensions resolved."""
+    return tuple(_buffer(kernel.name, name, spec, evaluate) for name, spec in kernel.buffers.items())
+
+
+def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Buffer:
+    where = f"{family}: buffers.{name}"
+    dims = tuple(evaluate.integer(dim, f"{where}.dims") for dim in spec.dims)
+    if not dims or any(dim < 1 for dim in dims):
+        raise PlanError(where, list(dims), f"every dimension of {spec.dims} must be at least 1")
+    if spec.fill not in _FILLS:
+        raise FamilyError(f"{where}.fill={spec.fill}: must be one of {', '.join(_FILLS)}")
+    try:
+        dtypes.itemsize(spec.dtype)
+    except ValueError as error:
+        raise FamilyError(f"{where}: {error}") from None
+    fill = Fill(
+        kind=spec.fill,  # type: ignore[arg-type]
+        low=float(evaluate.number(spec.low, f"{where}.low")),
+        high=float(evaluate.number(spec.high, f"{where}.high")),
+        value=float(evaluate.number(spec.value, f"{where}.value")),
+    )
+    return Buffer(name=name, dims=dims, dtype=spec.dtype, fill=fill, device=spec.device)
+
+
+def nbytes(buffer: Buffer) -> int:
+    """Size of an array in bytes."""
+    return buffer.elements * dtypes.itemsize(buffer.dtype)
+
+
+def launches(
+    family: str,
+    specs: Sequence[LaunchSpec],
+    known: Mapping[str, Buffer],
+    evaluate: Evaluator,
+    unit: Unit,
+    where: str,
+) -> tuple[Launch, ...]:
+    """Launches with grid, block, shared memory and arguments resolved; impossible ones are refused."""
+    return tuple(
+        _launch(spec, known, evaluate, unit, f"{family}: {where}[{index}] {spec.function}")
+        for index, spec in enumerate(specs)
+    )
+
+
+def _launch(
+    spec: LaunchSpec, known: Mapping[str, Buffer], evaluate: Evaluator, unit: Unit, where: str
+) -> Launch:
+    grid = _dim3(spec.grid, evaluate, f"{where}.grid")
+    block = _dim3(spec.block, evaluate, f"{where}.block")
+    threads = block[0] * block[1] * block[2]
+    if not 1 <= threads <= MAX_BLOCK:
+        raise PlanError(f"{where}.block", list(block), f"{threads} threads; a block has 1 to {MAX_BLOCK}")
+    for axis, size, limit in zip("xyz", grid, MAX_GRID, strict=True):
+        if not 0 <= size <= limit:
+            raise PlanError(f"{where}.grid.{axis}", size, f"a grid has 0 to {limit} blocks along {axis}")
+    shared = evaluate.integer(spec.shared, f"{where}.shared")
+    if shared < 0:
+        raise PlanError(f"{where}.shared", shared, "must not be negative")
+    return Launch(
+        function=spec.function,
+        grid=grid,
+        block=block,
+        shared_bytes=shared,
+        arguments=tuple(_argument(entry, known, evaluate, f"{where}.args") for entry in spec.args),
+        unit=unit,
+        device=spec.device,
+    )
+
+
+def _dim3(entries: Sequence[Any], evaluate: Evaluator, where: str) -> tuple[int, int, int]:
+    if not 1 <= len(entries) <= 3:
+        raise FamilyError(f"{where}: one to three entries (x, y, z), not {len(entries)}")
+    values = [evaluate.integer(entry, where) for entry in entries] + [1, 1]
+    return values[0], values[1], values[2]
+
+
+def _argument(entry: Any, known: Mapping[str, Buffer], evaluate: Evaluator, where: str) -> Argument:
+    if isinstance(entry, str):
+        if entry in known:
+            return Argument(kind="buffer", buffer=entry)
+        forced = _FORCED.match(entry)
+        if forced:
+            kind, inner = forced.groups()
+            if kind == "float32":
+                return Argument(kind="float32", value=float(evaluate.number(inner, where)))
+            return Argument(kind=kind, value=evaluate.integer(inner, where))  # type: ignore[arg-type]
+    value = evaluate.number(entry, where)
+    if isinstance(value, float):
+        return Argument(kind="float32", value=value)
+    return Argument(kind="int64", value=value)
+
+
+def variant(
+    kernel: Kernel, name: str, spec: VariantSpec, known: Mapping[str, Buffer], evaluate: Evaluator
+) -> Variant:
+    """One variant with its bytes, FLOPs and checks resolved."""
+    where = f"{kernel.name}: variants.{name}"
+    return Variant(
+        name=name,
+        launches=launches(kernel.name, spec.launches, known, evaluate, "main", f"variants.{name}.launches"),
+        checks=tuple(
+            _check(check_name, check, known, evaluate, f"{where}.checks.{check_name}")
+            for check_name, check in spec.checks.items()
+        ),
+        bytes_read=_traffic(spec.bytes_read, spec.reads, known, evaluate, f"{where}.reads"),
+        bytes_written=_traffic(spec.bytes_written, spec.writes, known, evaluate, f"{where}.writes"),
+        flops=evaluate.integer(spec.flops, f"{where}.flops"),
+        dtype=spec.dtype,
+        compute=spec.compute,
+        drift=spec.drift,
+        report={
+            metric: float(evaluate.number(text, f"{where}.report.{metric}"))
+            for metric, text in spec.report.items()
+        },
+    )
+
+
+def _traffic(
+    expression: Any, names: Sequence[str], known: Mapping[str, Buffer], evaluate: Evaluator, where: str
+) -> int:
+    if expression is not None:
+        return evaluate.integer(expression, where)
+    for name in names:
+        if name not in known:
+            raise FamilyError(f"{where}: no buffer '{name}'; there are {', '.join(known)}")
+    return sum(nbytes(known[name]) for name in names)
+
+
+def _check(name: str, spec: CheckSpec, known: Mapping[str, Buffer], evaluate: Evaluator, where: str) -> Check:
+    if spec.output not in known:
+        raise FamilyError(f"{where}: no buffer '{spec.output}'; there are {', '.join(known)}")
+    if not 0 <= spec.row_dims <= len(known[spec.output].dims):
+        raise FamilyError(f"{where}: row_dims={spec.row_dims}; {spec.output} has {known[spec.output].dims}")
+    return Check(
+        name=name,
+        output=spec.output,
+        row_dims=spec.row_dims,
+        row_cost=max(1, evaluate.integer(spec.row_cost, f"{where}.row_cost")),
+        atol=spec.atol,
+        rtol=spec.rtol,
+        exact=spec.exact,
+        zero_ok=spec.zero_ok,
+    )

@@ -1,0 +1,215 @@
+"""Config → Plan. Pure arithmetic: no file is compiled, no device is touched."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner.config.schema import Config, Kernel
+from runner.plan import family
+from runner.plan.errors import FamilyError, PlanError, TooLarge
+from runner.plan.expressions import Evaluator, Value
+from runner.plan.model import Buffer, Launch, Plan, Target, Variant, WorkloadRef
+from runner.plan.parameters import checked_parameters, long_names
+
+WORKLOADS = ("runner.workload.",)
+"""``_target_`` prefixes that may be instantiated."""
+HOST_FLUSH_BYTES = 256 * 1024 * 1024
+"""Most a cache flush takes on the host backend."""
+RESERVE = 0.05
+"""Share of the device's memory left to the driver, the context and fragmentation."""
+
+
+def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Plan, dict[str, str]]:
+    """Resolves one experiment.
+
+    ``roots`` are folders searched for the family's ``.cu`` and a reference given as a file.
+    Returns the plan and the variants left out, name → reason. Raises ``PlanError`` (the user's config) or
+    ``FamilyError`` (the family's YAML).
+    """
+    kernel = config.kernel
+    params = checked_parameters(kernel)
+    symbols = _symbols(kernel, params, target)
+    evaluate = Evaluator(symbols)
+    for rule, message in kernel.require.items():
+        if not evaluate.truth(rule, f"{kernel.name}: require"):
+            raise PlanError("kernel", kernel.name, f"{message} (needs {rule}; {_used(rule, symbols)})")
+
+    arrays = family.buffers(kernel, evaluate)
+    known = {buffer.name: buffer for buffer in arrays}
+    evaluate = Evaluator(symbols, {"bytes": lambda name: family.nbytes(_known(known, name))})
+    evaluate.symbols.update({name: name for name in known if name not in symbols})
+
+    variants, left_out = _variants(config, known, evaluate, symbols)
+    prepare = family.launches(kernel.name, kernel.prepare, known, evaluate, "prepare", "prepare")
+    if not kernel.workload:
+        arrays, prepare = _in_use(arrays, prepare, variants)
+    plan = Plan(
+        kernel=kernel.name,
+        phase=kernel.phase,
+        params=long_names(kernel, params),
+        symbols=symbols,
+        model=config.model.name,
+        shape=config.shape.name,
+        target=target,
+        devices=tuple(config.devices),
+        source=str(_source(kernel, roots)) if kernel.source else "",
+        reference=_reference(kernel, roots),
+        defines={
+            macro: str(evaluate.integer(text, f"{kernel.name}: defines.{macro}"))
+            for macro, text in kernel.defines.items()
+        },
+        flags=tuple(kernel.flags),
+        buffers=arrays,
+        prepare=prepare,
+        variants=variants,
+        baseline=kernel.baseline,
+        seed=config.seed,
+        workload=_workload(kernel),
+        sanitize=config.sanitize,
+    )
+    _check_devices(config, plan)
+    _check_memory(plan)
+    return plan, left_out
+
+
+def memory_bytes(plan: Plan, device: int = 0) -> int:
+    """Device memory the experiment allocates on one of its devices: its buffers and the cache-flush buffer."""
+    flush = 2 * plan.target.l2_bytes
+    if plan.target.backend == "host":
+        flush = min(flush, HOST_FLUSH_BYTES)
+    arrays = sum(family.nbytes(buffer) for buffer in plan.buffers if buffer.device == device)
+    return arrays + (flush if device == 0 else 0)
+
+
+def _symbols(kernel: Kernel, params: dict[str, Value], target: Target) -> dict[str, Value]:
+    symbols: dict[str, Value] = {
+        **params,
+        "sms": target.sms or 1,
+        "l2_bytes": target.l2_bytes,
+        "is_host": int(target.backend == "host"),
+    }
+    evaluate = Evaluator(symbols)
+    for name, text in kernel.derived.items():
+        value = evaluate.value(text, f"{kernel.name}: derived.{name}")
+        symbols[name] = value
+        evaluate.symbols[name] = value
+    return symbols
+
+
+def _variants(
+    config: Config, known: dict[str, Buffer], evaluate: Evaluator, symbols: dict[str, Value]
+) -> tuple[tuple[Variant, ...], dict[str, str]]:
+    kernel = config.kernel
+    chosen = list(kernel.variants) if config.variants is None else list(config.variants)
+    if not chosen:
+        raise PlanError("variants", chosen, f"choose among {', '.join(kernel.variants)}")
+    if kernel.baseline not in kernel.variants:
+        raise FamilyError(f"{kernel.name}: baseline '{kernel.baseline}' is not one of its variants")
+    planned: list[Variant] = []
+    left_out: dict[str, str] = {}
+    for name in chosen:
+        if name not in kernel.variants:
+            near = difflib.get_close_matches(name, list(kernel.variants), n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise PlanError("variants", name, f"{hint}{kernel.name} has {', '.join(kernel.variants)}")
+        spec = kernel.variants[name]
+        for rule, message in spec.require.items():
+            if not evaluate.truth(rule, f"{kernel.name}: variants.{name}.require"):
+                left_out[name] = f"{message} (needs {rule}; {_used(rule, symbols)})"
+                break
+        else:
+            if name not in {variant.name for variant in planned}:
+                planned.append(family.variant(kernel, name, spec, known, evaluate))
+    return tuple(planned), left_out
+
+
+def _in_use(
+    arrays: tuple[Buffer, ...], prepare: tuple[Launch, ...], variants: tuple[Variant, ...]
+) -> tuple[tuple[Buffer, ...], tuple[Launch, ...]]:
+    """Drops what the chosen variants never touch, so that a subset needs only its own memory.
+
+    A preparation launch stays when it touches a needed buffer that no fill produces.
+    """
+    needed = {a.buffer for v in variants for launch in v.launches for a in launch.arguments if a.buffer}
+    needed |= {check.output for variant in variants for check in variant.checks}
+    produced = {buffer.name for buffer in arrays if buffer.fill.kind in ("none", "zeros")}
+    kept: list[Launch] = []
+    for launch in reversed(prepare):
+        touched = {argument.buffer for argument in launch.arguments if argument.buffer}
+        if touched & needed & produced:
+            kept.append(launch)
+            needed |= touched
+    return tuple(b for b in arrays if b.name in needed), tuple(reversed(kept))
+
+
+def _known(known: dict[str, Buffer], name: str) -> Buffer:
+    if name not in known:
+        raise FamilyError(f"bytes({name}): no such buffer; there are {', '.join(known)}")
+    return known[name]
+
+
+def _used(rule: str, symbols: dict[str, Value]) -> str:
+    names = [name for name in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", rule)) if name in symbols]
+    return ", ".join(f"{name}={symbols[name]}" for name in names)
+
+
+def _source(kernel: Kernel, roots: Sequence[Path]) -> Path:
+    return _find(kernel.source, roots, f"{kernel.name}: source")
+
+
+def _reference(kernel: Kernel, roots: Sequence[Path]) -> str:
+    if not kernel.reference:
+        return f"runner.references.{kernel.name}"
+    if kernel.reference.endswith(".py"):
+        return str(_find(kernel.reference, roots, f"{kernel.name}: reference"))
+    return kernel.reference
+
+
+def _find(name: str, roots: Sequence[Path], where: str) -> Path:
+    given = Path(name)
+    candidates = [given] if given.is_absolute() else [root / name for root in roots]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate.resolve()
+    raise PlanError(where, name, f"no such file; looked in {', '.join(str(c.parent) for c in candidates)}")
+
+
+def _workload(kernel: Kernel) -> WorkloadRef:
+    if not kernel.workload:
+        return WorkloadRef()
+    options = dict(kernel.workload)
+    target = str(options.pop("_target_", ""))
+    if not target.startswith(WORKLOADS):
+        raise PlanError("kernel.workload._target_", target, f"must start with {' or '.join(WORKLOADS)}")
+    return WorkloadRef(target=target, options=options)
+
+
+def _check_devices(config: Config, plan: Plan) -> None:
+    if not plan.devices or any(ordinal < 0 for ordinal in plan.devices):
+        raise PlanError("devices", list(plan.devices), "a list of device ordinals, 0 and up: devices=[0]")
+    if len(set(plan.devices)) != len(plan.devices):
+        raise PlanError("devices", list(plan.devices), "each device once")
+    highest = max((buffer.device for buffer in plan.buffers), default=0)
+    if highest >= len(plan.devices):
+        example = ",".join(map(str, range(highest + 1)))
+        needs = f"{config.kernel.name} needs {highest + 1} devices: devices=[{example}]"
+        raise PlanError("devices", list(plan.devices), needs)
+
+
+def _check_memory(plan: Plan) -> None:
+    if not plan.target.memory_bytes:
+        return
+    available = int(plan.target.memory_bytes * (1 - RESERVE))
+    for index in range(len(plan.devices)):
+        needed = memory_bytes(plan, index)
+        if needed > available:
+            largest = max(plan.buffers, key=family.nbytes)
+            raise TooLarge(
+                "memory",
+                f"{needed / 2**30:.1f} GiB",
+                f"{plan.target.title or plan.target.name} has {available / 2**30:.1f} GiB usable; the largest buffer is "
+                f"{largest.name} {list(largest.dims)} {largest.dtype}. Reduce batch or context, or choose fewer variants",
+            )

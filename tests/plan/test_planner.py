@@ -1,0 +1,165 @@
+"""Config → Plan: the arithmetic, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.config.schema import BufferSpec, LaunchSpec
+from runner.plan import wire
+from runner.plan.errors import FamilyError, PlanError, TooLarge
+from runner.plan.family import nbytes
+from runner.plan.model import Plan
+from runner.plan.planner import make_plan, memory_bytes
+from tests.plan.families import TARGET, config, kernel, roots
+
+
+def planned(folder: Path, family: Any = None, **changes: Any) -> Plan:
+    return make_plan(config(family or kernel(), **changes), TARGET, roots(folder))[0]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(rows=st.integers(1, 10**6), half=st.integers(1, 4096))
+def test_bytes_flops_and_memory_follow_the_dimensions(tmp_path: Path, rows: int, half: int) -> None:
+    cols = 2 * half
+    plan = planned(tmp_path, kernel(params={"R": rows, "C": cols}))
+    plain, q8 = plan.variant("plain"), plan.variant("q8")
+    assert plain.bytes_read == 4 * rows * cols
+    assert plain.bytes_written == 4 * rows
+    assert q8.bytes_read == rows * cols + 4 * rows
+    assert q8.report["scale_bytes"] == 4 * rows
+    assert plain.flops == rows * cols
+    assert plain.intensity == pytest.approx(rows * cols / (4 * rows * cols + 4 * rows))
+    assert memory_bytes(plan) == sum(map(nbytes, plan.buffers)) + 2 * TARGET.l2_bytes
+    assert plain.launches[0].grid == (min(rows, 4 * 132), 1, 1)
+
+
+def test_arguments_have_the_types_the_kernel_takes(tmp_path: Path) -> None:
+    arguments = planned(tmp_path).variant("plain").launches[0].arguments
+    assert [(a.kind, a.buffer or a.value) for a in arguments] == [
+        ("buffer", "x"),
+        ("buffer", "out"),
+        ("int64", 6),
+        ("int32", 100),
+        ("float32", 0.5),
+    ]
+
+
+def test_params_are_filed_under_letters_and_long_names(tmp_path: Path) -> None:
+    assert planned(tmp_path).params == {"R": 6, "C": 100, "rows": 6, "cols": 100}
+
+
+def test_a_subset_of_variants_drops_the_buffers_it_never_touches(tmp_path: Path) -> None:
+    plan = planned(tmp_path, variants=["plain"])
+    assert [b.name for b in plan.buffers] == ["x", "out"]
+    assert plan.prepare == ()
+
+
+def test_a_quantised_variant_keeps_the_source_of_its_preparation(tmp_path: Path) -> None:
+    plan = planned(tmp_path, variants=["q8"])
+    assert {b.name for b in plan.buffers} == {"x", "x8", "scale", "out"}
+    assert [launch.function for launch in plan.prepare] == ["quantise"]
+    assert plan.prepare[0].unit == "prepare"
+
+
+def test_a_plan_survives_the_wire(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert wire.from_dict(json.loads(json.dumps(wire.to_dict(plan)))) == plan
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"R": 0, "C": 2}, r"kernel\.params\.R=0: must be at least 1"),
+        ({"R": -3, "C": 2}, r"kernel\.params\.R=-3: must be at least 1"),
+        ({"R": "abc", "C": 2}, r"kernel\.params\.R=abc: must be an integer"),
+        ({"R": 1.5, "C": 2}, r"kernel\.params\.R=1\.5: must be an integer"),
+        ({"R": True, "C": 2}, r"kernel\.params\.R=True: must be an integer"),
+        ({"R": 1, "C": 3}, r"kernel\.params\.C=3: must be a multiple of 2"),
+        ({"R": 1, "C": 2, "Rr": 1}, r"kernel\.params\.Rr=1: did you mean R\? row_sum knows R, C"),
+    ],
+)
+def test_a_bad_parameter_names_key_value_and_what_is_allowed(
+    tmp_path: Path, params: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PlanError, match=message):
+        planned(tmp_path, kernel(params=params))
+
+
+def test_an_unknown_variant_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"variants=plian: did you mean plain\? row_sum has plain, q8"):
+        planned(tmp_path, variants=["plian"])
+
+
+def test_a_rule_of_the_family_says_which_values_broke_it(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"rows must cover the columns \(needs R >= C; R=6, C=100\)"):
+        planned(tmp_path, kernel(require={"R >= C": "rows must cover the columns"}))
+
+
+def test_a_variant_that_cannot_run_here_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    family = kernel()
+    family.variants["q8"].require = {"C % 64 == 0": "q8 needs whole groups"}
+    plan, left_out = make_plan(config(family), TARGET, roots(tmp_path))
+    assert [v.name for v in plan.variants] == ["plain"]
+    assert left_out == {"q8": "q8 needs whole groups (needs C % 64 == 0; C=100)"}
+
+
+def test_more_memory_than_the_device_has_is_refused_with_both_sizes(tmp_path: Path) -> None:
+    with pytest.raises(
+        TooLarge, match=r"memory=193\.8 GiB: H200 has 124\.8 GiB usable; the largest buffer is x"
+    ):
+        planned(tmp_path, kernel(params={"R": 10**9, "C": 40}))
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        (LaunchSpec(function="sum", grid=["R"], block=[2048]), "2048 threads; a block has 1 to 1024"),
+        (LaunchSpec(function="sum", grid=["R", 70000]), "a grid has 0 to 65535 blocks along y"),
+        (LaunchSpec(function="sum", grid=["R"], shared="-1"), "must not be negative"),
+    ],
+)
+def test_a_launch_no_device_takes_is_refused(tmp_path: Path, launch: LaunchSpec, message: str) -> None:
+    family = kernel()
+    family.variants["plain"].launches = [launch]
+    with pytest.raises(PlanError, match=message):
+        planned(tmp_path, family)
+
+
+def test_a_buffer_of_no_size_is_refused(tmp_path: Path) -> None:
+    family = kernel()
+    family.buffers["x"] = BufferSpec(dims=["R", "C - C"], fill="uniform")
+    with pytest.raises(PlanError, match="every dimension"):
+        planned(tmp_path, family)
+
+
+def test_two_devices_are_asked_for_where_a_buffer_lies_on_the_second(tmp_path: Path) -> None:
+    family = kernel()
+    family.buffers["x"] = replace(family.buffers["x"], device=1)
+    with pytest.raises(PlanError, match=r"devices=\[0\]: row_sum needs 2 devices: devices=\[0,1\]"):
+        planned(tmp_path, family)
+
+
+def test_only_registered_workloads_are_instantiated(tmp_path: Path) -> None:
+    with pytest.raises(
+        PlanError, match=r"kernel\.workload\._target_=os\.system: must start with runner\.workload"
+    ):
+        planned(tmp_path, kernel(workload={"_target_": "os.system"}))
+
+
+def test_a_missing_source_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"source=nowhere\.cu: no such file; looked in"):
+        planned(tmp_path, kernel(source="nowhere.cu"))
+
+
+def test_a_check_on_a_buffer_that_does_not_exist_is_the_familys_error(tmp_path: Path) -> None:
+    family = kernel()
+    family.variants["plain"].checks["row_sum"].output = "oot"
+    with pytest.raises(FamilyError, match="no buffer 'oot'"):
+        planned(tmp_path, family)
