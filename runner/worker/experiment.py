@@ -1,0 +1,204 @@
+"""One plan on open devices: allocate, fill, prepare; per variant check, measure, check again; free."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from runner.backend.base import (
+    Backend,
+    BackendError,
+    Buffer,
+    Device,
+    DeviceFault,
+    LaunchError,
+    OutOfMemory,
+    Stream,
+    Unsupported,
+)
+from runner.check.fill import fill_launches
+from runner.check.verify import Verifier
+from runner.measure.loop import measure
+from runner.measure.flush import Flusher
+from runner.measure.settings import MeasureSettings
+from runner.plan import dtypes
+from runner.plan.family import nbytes
+from runner.plan.model import Plan
+from runner.profile import nvtx
+from runner.result.model import CheckResult, Status
+from runner.worker.protocol import Outcome
+from runner.workload.base import Context, Workload
+from runner.workload.declared import bind
+
+POISON = 0xFF
+"""Every byte of an output before a checked step: NaN as a float, -1 as an integer."""
+
+
+class Experiment:
+    """Owns everything one plan has on the devices, from ``prepare`` to ``close``."""
+
+    def __init__(
+        self, backend: Backend, devices: Sequence[Device], plan: Plan, programs: Mapping[str, Path]
+    ) -> None:
+        self._backend = backend
+        self._devices = devices
+        self._plan = plan
+        self._programs = programs
+        self._buffers: dict[str, Buffer] = {}
+        self._streams: list[Stream] = []
+        self._flusher: Flusher | None = None
+        self._workload: Workload | None = None
+        self._verifier = Verifier(plan)
+
+    def prepare(self) -> None:
+        """Allocates and fills the buffers, loads the kernels and runs the workload's untimed part."""
+        plan = self._plan
+        with nvtx.range(f"{plan.phase}/{plan.kernel}/prepare"):
+            for buffer in plan.buffers:
+                self._buffers[buffer.name] = self._devices[buffer.device].allocate(nbytes(buffer))
+            self._streams = [device.stream() for device in self._devices]
+            modules = [
+                {unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices
+            ]
+            context = Context(plan, self._devices, self._streams, self._buffers, modules)
+            for buffer in plan.buffers:
+                if buffer.fill.kind == "zeros":
+                    self._streams[buffer.device].fill(self._buffers[buffer.name], 0)
+                for launch in bind(context, fill_launches(plan, buffer)):
+                    launch.enqueue()
+            self._synchronize()
+            self._workload = _workload_class(plan.workload.target)(context, **plan.workload.options)
+            self._workload.prepare()
+            self._synchronize()
+
+    def run(self, variant: str, settings: MeasureSettings) -> tuple[Outcome, bool]:
+        """Checks, measures and checks again. The second value is False when the process must be replaced."""
+        outcome = Outcome(variant=variant, status=Status.PASSED, started=_now())
+        begin = time.monotonic()
+        healthy = True
+        try:
+            self._run(variant, settings, outcome)
+        except OutOfMemory as error:
+            outcome.status, outcome.message = Status.OUT_OF_MEMORY, str(error)
+        except Unsupported as error:
+            outcome.status, outcome.message = Status.SKIPPED, str(error)
+        except LaunchError as error:
+            outcome.status, outcome.message = Status.LAUNCH_ERROR, str(error)
+        except (DeviceFault, BackendError) as error:
+            outcome.status, outcome.message, healthy = Status.RUNTIME_ERROR, str(error), False
+        outcome.duration_s = time.monotonic() - begin
+        return outcome, healthy
+
+    def _run(self, variant: str, settings: MeasureSettings, outcome: Outcome) -> None:
+        workload = self._loaded()
+        name = f"{self._plan.phase}/{self._plan.kernel}/{variant}"
+        with nvtx.range(f"{name}/check"):
+            first = self._checked_step(variant)
+        outcome.checks = first
+        outcome.units_per_step = workload.units_per_step
+        if _wrong(outcome, first):
+            return
+        workload.reset(variant)
+        with nvtx.range(name):
+            measured = measure(
+                self._streams[0],
+                lambda: workload.step(variant),
+                settings,
+                host_timed=workload.host_timed,
+                flush=self._flush(),
+            )
+        outcome.series = measured
+        with nvtx.range(f"{name}/check"):
+            second = self._checked_step(variant)
+        if _wrong(outcome, second):
+            outcome.message += " (in the check after timing; the one before it passed)"
+            outcome.checks = second
+            return
+        outcome.metrics.update(self._verifier.drift(variant))
+        outcome.metrics.update(workload.metrics(variant))
+
+    def profile(self, variants: Sequence[str], steps: int) -> None:
+        """The hot region alone, for a profiler round this process: one capture per variant, in order."""
+        workload = self._loaded()
+        for variant in variants:
+            workload.reset(variant)
+            workload.step(variant)
+            self._synchronize()
+            with nvtx.capture(self._backend, f"{self._plan.phase}/{self._plan.kernel}/{variant}"):
+                for _ in range(steps):
+                    workload.step(variant)
+                self._synchronize()
+
+    def _checked_step(self, variant: str) -> list[CheckResult]:
+        workload = self._loaded()
+        workload.reset(variant)
+        outputs = workload.outputs(variant)
+        for name, buffer in outputs.items():
+            self._streams[self._plan.buffer(name).device].fill(buffer, POISON)
+        self._synchronize()
+        workload.step(variant)
+        self._synchronize()
+        return self._verifier.verify(variant, lambda *where: self._read(outputs, *where))
+
+    def _read(self, outputs: Mapping[str, Buffer], name: str, start: int, count: int) -> npt.NDArray[Any]:
+        """``count`` elements of an output from flat index ``start``, in its own dtype."""
+        planned = self._plan.buffer(name)
+        dtype = dtypes.numpy_dtype(planned.dtype)
+        target: npt.NDArray[Any] = np.empty(count, dtype=dtype)
+        stream = self._streams[planned.device]
+        stream.read(target, outputs[name], start * dtype.itemsize)
+        stream.synchronize()
+        return target
+
+    def _flush(self) -> Flusher:
+        if self._flusher is None:
+            self._flusher = Flusher(self._devices[0])
+        return self._flusher
+
+    def _synchronize(self) -> None:
+        for device in self._devices:
+            device.synchronize()
+
+    def _loaded(self) -> Workload:
+        if self._workload is None:
+            raise RuntimeError("prepare() has not run")
+        return self._workload
+
+    def close(self, healthy: bool = True) -> None:
+        """Frees everything; after a device fault freeing would only raise again, and the process ends anyway."""
+        if not healthy:
+            return
+        if self._workload is not None:
+            self._workload.close()
+        if self._flusher is not None:
+            self._flusher.close()
+        for buffer in self._buffers.values():
+            buffer.free()
+        for stream in self._streams:
+            stream.close()
+        self._buffers.clear()
+        self._streams.clear()
+
+
+def _wrong(outcome: Outcome, checks: Sequence[CheckResult]) -> bool:
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        outcome.status = Status.INCORRECT
+        outcome.message = "; ".join(f"[{check.name}] {check.message}" for check in failed)
+    return bool(failed)
+
+
+def _workload_class(target: str) -> Any:
+    module, _, name = target.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
