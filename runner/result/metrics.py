@@ -1,0 +1,129 @@
+"""Metric arithmetic: a plan's declared work and the samples, turned into the named figures.
+
+Names are quantity, unit, statistic; 1 GB/s = 1e9 byte/s and 1 TFLOP/s = 1e12 FLOP/s throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runner.measure.statistics import summarise
+from runner.plan.model import Target, Variant
+from runner.result.model import CheckResult, Quality, Series
+
+ABOVE_PEAK_SLACK = 1.02
+"""Clock tolerance of a physical peak: memory runs up to 2 % above the datasheet's rate (H200: 4917 of 4800 GB/s)."""
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Bandwidth this device really reaches, 1e9 byte/s; 0 = not measured."""
+
+    copy_gbps: float = 0.0
+    """Read plus write of a device-to-device copy."""
+    read_gbps: float = 0.0
+
+
+def metrics(
+    variant: Variant,
+    series: Sequence[Series],
+    checks: Sequence[CheckResult],
+    target: Target,
+    ceilings: Ceilings,
+) -> dict[str, float]:
+    """Everything that follows from one variant alone. What was not measured is absent, never zero."""
+    found: dict[str, float] = {**variant.report}
+    if variant.bytes_moved:
+        found["bytes_moved"] = float(variant.bytes_moved)
+        found["intensity"] = variant.intensity
+    if variant.flops:
+        found["flops"] = float(variant.flops)
+    for name in ("max_abs_err", "max_rel_err", "l2_err"):
+        values = [getattr(check, name) for check in checks if getattr(check, name) is not None]
+        if values:
+            found[name] = max(values)
+    by_mode = {item.mode: item for item in series if item.samples_us}
+    main = by_mode.get("cold") or by_mode.get("host") or by_mode.get("hot")
+    if main is None:
+        return found
+    found.update(_times(main))
+    if "hot" in by_mode:
+        found["time_hot_us"] = summarise(by_mode["hot"].samples_us).median
+    found.update(_rates(variant, found["time_us"], target, ceilings))
+    return found
+
+
+def _times(series: Series) -> dict[str, float]:
+    summary = summarise(series.samples_us)
+    found = {"time_us": summary.median, "samples": float(len(series.samples_us))}
+    if summary.rsd is not None:
+        found["time_us_rsd"] = summary.rsd
+    if summary.p95 is not None:
+        found["time_us_p95"] = summary.p95
+    if summary.p99 is not None:
+        found["time_us_p99"] = summary.p99
+    return found
+
+
+def _rates(variant: Variant, time_us: float, target: Target, ceilings: Ceilings) -> dict[str, float]:
+    found: dict[str, float] = {}
+    if variant.bytes_moved:
+        gbps = variant.bytes_moved / time_us * 1e-3
+        found["gbps"] = gbps
+        if target.bandwidth_gbps:
+            found["pct_peak_bandwidth"] = 100 * gbps / target.bandwidth_gbps
+        if ceilings.copy_gbps:
+            found["pct_ceiling_bandwidth"] = 100 * gbps / ceilings.copy_gbps
+    if variant.flops:
+        tflops = variant.flops / time_us * 1e-6
+        found["tflops"] = tflops
+        peak = target.tflops.get(variant.compute, 0.0)
+        if peak:
+            found["pct_peak_flops"] = 100 * tflops / peak
+    return found
+
+
+def bound(variant: Variant, target: Target) -> str:
+    """``memory`` below the ridge of the roofline, ``compute`` above it, empty where a roof is unknown."""
+    peak = target.tflops.get(variant.compute, 0.0)
+    if not (peak and target.bandwidth_gbps and variant.bytes_moved):
+        return ""
+    ridge = peak * 1e12 / (target.bandwidth_gbps * 1e9)
+    return "memory" if variant.intensity < ridge else "compute"
+
+
+def speedups(times_us: Mapping[str, float], baseline: str) -> dict[str, float]:
+    """Variant → time of the baseline over its own; empty when the baseline has no time."""
+    base = times_us.get(baseline)
+    return {name: base / time for name, time in times_us.items()} if base else {}
+
+
+def quality(
+    variant: Variant, series: Sequence[Series], found: Mapping[str, float], target: Target, max_rsd: float
+) -> tuple[Quality, list[str]]:
+    """How far to trust the figures, and each doubt in words."""
+    if "time_us" not in found:
+        return Quality.UNMEASURED, []
+    doubts: list[tuple[Quality, str]] = []
+    cold = next((item for item in series if item.mode == "cold"), None)
+    gbps = found.get("gbps", 0.0)
+    if cold and target.bandwidth_gbps and gbps > target.bandwidth_gbps * ABOVE_PEAK_SLACK:
+        doubts.append(
+            (
+                Quality.ABOVE_PEAK,
+                f"{gbps:.0f} GB/s is above the {target.bandwidth_gbps:.0f} GB/s of {target.title}: "
+                "the declared bytes or the flush are wrong",
+            )
+        )
+    rsd = found.get("time_us_rsd")
+    main = cold or next(iter(series), None)
+    if main and main.stop_reason in ("max_time", "max_samples") and (rsd is None or rsd > max_rsd):
+        spread = "unknown" if rsd is None else f"{100 * rsd:.1f} %"
+        doubts.append((Quality.UNSTABLE, f"spread {spread} when the limit ({main.stop_reason}) came"))
+    hot = any(item.mode == "hot" for item in series)
+    if hot and target.l2_bytes and 0 < variant.bytes_moved <= target.l2_bytes:
+        doubts.append((Quality.L2_RESIDENT, "the working set fits in the cache: time_hot_us is cache speed"))
+    if not doubts:
+        return Quality.OK, []
+    return doubts[0][0], [text for _, text in doubts]
