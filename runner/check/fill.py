@@ -8,7 +8,7 @@ from runner.plan.model import Argument, Buffer, Launch, Plan
 
 BLOCK = 256
 MAX_BLOCKS = 4096
-"""The kernels walk the buffer with the whole grid as stride: more blocks would only be launched, not needed."""
+"""The kernels walk the buffer with the whole grid as stride: more blocks are not faster."""
 
 _STORE_BYTES = 16
 """What one thread stores at a time."""
@@ -17,7 +17,7 @@ _STORE_BYTES = 16
 def fill_launches(plan: Plan, buffer: Buffer) -> list[Launch]:
     """Launches (unit ``fill``) that fill ``buffer`` for ``plan.seed``.
 
-    Empty for ``none`` and for a buffer without elements, and for ``zeros``, which is ``Stream.fill(buffer, 0)``.
+    Empty for ``none``, for a buffer without elements, and for ``zeros``: that is ``Stream.fill(buffer, 0)``.
     Raises ``generator.FillError`` when the buffer's type cannot hold the fill.
     """
     fill = buffer.fill
@@ -35,10 +35,15 @@ def fill_launches(plan: Plan, buffer: Buffer) -> list[Launch]:
         low, width = generator.limits(fill.low, fill.high)
         arguments += [Argument("float32", value=float(low)), Argument("float32", value=float(width))]
     if fill.kind == "integers":
-        arguments += [Argument("int64", value=int(fill.low)), Argument("int64", value=int(fill.high - fill.low))]
+        arguments += [
+            Argument("int64", value=int(fill.low)),
+            Argument("int64", value=int(fill.high - fill.low)),
+        ]
     stores = -(-buffer.elements * dtypes.itemsize(buffer.dtype) // _STORE_BYTES)
     blocks = min(MAX_BLOCKS, -(-stores // BLOCK))
-    return [Launch(function, (blocks, 1, 1), (BLOCK, 1, 1), tuple(arguments), unit="fill", device=buffer.device)]
+    return [
+        Launch(function, (blocks, 1, 1), (BLOCK, 1, 1), tuple(arguments), unit="fill", device=buffer.device)
+    ]
 
 
 def _bits(buffer: Buffer) -> int:

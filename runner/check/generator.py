@@ -7,8 +7,8 @@ Element ``i`` of a buffer depends on (seed, buffer name, i) alone, so any slice 
     uniform       = low + (high - low) * u                   float32, every operation rounded once
     integers      = low + ((hash >> 32) * (high - low) >> 32)
 
-Rounding can lift the largest ``uniform`` values to ``high`` itself. Narrower types are rounded to nearest even;
-float8 saturates at its largest value.
+Rounding can lift the largest ``uniform`` values to ``high`` itself. Narrower types are rounded to nearest
+even; float8 saturates at its largest value.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def uniform(key: int, start: int, count: int, low: float, high: float) -> npt.ND
         part = out[offset : offset + size]
         bits = _hash(key, start + offset, size)
         bits >>= np.uint64(40)
-        # Through int32: NumPy converts it to float32 several times faster than it does uint64; 24 bits are exact.
+        # Through int32: NumPy converts it to float32 several times faster than uint64; 24 bits are exact.
         np.multiply(bits.astype(np.int32), np.float32(2.0**-24), out=part, dtype=np.float32, casting="unsafe")
         part *= width
         part += base
@@ -98,7 +98,7 @@ def values(buffer: Buffer, seed: int, start: int, count: int) -> npt.NDArray[Any
 
 
 def narrow(wide: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
-    """``wide`` rounded to nearest even into ``dtype``; float8 saturates (float32 first, as the device does)."""
+    """``wide`` rounded to nearest even into ``dtype``, through float32 as on the device; float8 saturates."""
     target = dtypes.numpy_dtype(dtype)
     if dtype == "float64" or not dtypes.is_float(dtype):
         return wide.astype(target)
@@ -106,7 +106,7 @@ def narrow(wide: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
     if dtype.startswith("float8"):
         import ml_dtypes
 
-        largest = np.float32(ml_dtypes.finfo(target).max)
+        largest = np.float32(ml_dtypes.finfo(target).max)  # type: ignore[no-untyped-call]
         single = np.clip(single, -largest, largest)
     narrowed: npt.NDArray[Any] = single.astype(target, copy=False)
     return narrowed

@@ -1,0 +1,112 @@
+"""What a reference sees of an experiment: its symbols, and the inputs exactly as the device holds them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from runner.check import generator
+from runner.plan import dtypes
+from runner.plan.model import Buffer, Plan
+
+MEMO_BYTES = 128 << 20
+"""Inputs kept for repeated calls; the least recently used goes first."""
+
+
+class CaseError(ValueError):
+    """A reference asked for something the plan does not have; names what it asked for and what exists."""
+
+
+class Case:
+    """One plan's symbols and generated inputs.
+
+    ``case["T"]`` is a symbol, ``case.input("k", b, h)`` the block of ``k`` at those leading indices.
+    """
+
+    def __init__(self, plan: Plan, memo_bytes: int = MEMO_BYTES) -> None:
+        self._plan = plan
+        self._buffers = {buffer.name: buffer for buffer in plan.buffers}
+        self._memo: OrderedDict[tuple[str, tuple[int, ...]], npt.NDArray[Any]] = OrderedDict()
+        self._memo_left = memo_bytes
+
+    @property
+    def seed(self) -> int:
+        return self._plan.seed
+
+    def __getitem__(self, symbol: str) -> Any:
+        """A kernel parameter or derived value. Raises ``CaseError``."""
+        try:
+            return self._plan.symbols[symbol]
+        except KeyError:
+            known = ", ".join(sorted(self._plan.symbols))
+            raise CaseError(f"unknown symbol {symbol!r} of {self._plan.kernel}; known are: {known}") from None
+
+    def input(self, name: str, *leading: int) -> npt.NDArray[Any]:
+        """Elements of buffer ``name`` at the leading indices, shape ``dims[len(leading):]``, read-only.
+
+        float32 for floating-point types (float64 for float64) and int64 for integers: the values the device
+        holds after the fill, without rounding. Raises ``CaseError`` for an unknown buffer or index and
+        for a buffer that a kernel computes, not the generator.
+        """
+        key = (name, tuple(int(index) for index in leading))
+        if key in self._memo:
+            self._memo.move_to_end(key)
+            return self._memo[key]
+        buffer = self._buffer(name)
+        block = buffer.dims[len(leading) :]
+        start = _flat(buffer, key[1])
+        count = int(np.prod(block, dtype=np.int64))
+        made = _widen(generator.values(buffer, self.seed, start, count), buffer.dtype).reshape(block)
+        made.flags.writeable = False
+        self._remember(key, made)
+        return made
+
+    def _buffer(self, name: str) -> Buffer:
+        buffer = self._buffers.get(name)
+        if buffer is None:
+            raise CaseError(f"unknown buffer {name!r}; the plan has: {', '.join(sorted(self._buffers))}")
+        if buffer.fill.kind == "none":
+            filled = sorted(b.name for b in self._buffers.values() if b.fill.kind != "none")
+            raise CaseError(
+                f"buffer {name!r} has no fill, a kernel computes it: a reference starts from the generated "
+                f"buffers ({', '.join(filled) or 'there are none'})"
+            )
+        return buffer
+
+    def _remember(self, key: tuple[str, tuple[int, ...]], made: npt.NDArray[Any]) -> None:
+        self._memo[key] = made
+        self._memo_left -= made.nbytes
+        while self._memo_left < 0:
+            _, dropped = self._memo.popitem(last=False)
+            self._memo_left += dropped.nbytes
+
+
+def _flat(buffer: Buffer, leading: tuple[int, ...]) -> int:
+    """First element of the block under ``leading``."""
+    if len(leading) > len(buffer.dims):
+        raise CaseError(
+            f"buffer {buffer.name!r} has {len(buffer.dims)} dimensions, {len(leading)} indices given"
+        )
+    start = 0
+    for axis, (index, dim) in enumerate(zip(leading, buffer.dims, strict=False)):
+        if not 0 <= index < dim:
+            raise CaseError(f"buffer {buffer.name!r}: index {index} of axis {axis} is outside 0 … {dim - 1}")
+        start = start * dim + index
+    for dim in buffer.dims[len(leading) :]:
+        start *= dim
+    return start
+
+
+def _widen(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Exact: float32 (float64 stays) or int64; uint64 beyond int64 cannot be generated."""
+    if dtype == "float64":
+        return values
+    if not dtypes.is_float(dtype):
+        return values.astype(np.int64, copy=False)
+    if dtypes.itemsize(dtype) == 1:  # a table of 256 is several times faster than ml_dtypes' conversion
+        table = np.arange(256, dtype=np.uint8).view(values.dtype).astype(np.float32)
+        return table[values.view(np.uint8)]
+    return values.astype(np.float32, copy=False)

@@ -1,0 +1,121 @@
+"""Verifying a plan's variants: rows are chosen, read, compared, and compared again after timing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from runner.check import reference
+from runner.check.case import Case
+from runner.check.compare import choose_rows, compare, errors, same
+from runner.check.generator import key
+from runner.plan.model import Check, Plan
+from runner.result.model import CheckResult
+
+BUDGET_ELEMENTS = 1 << 22
+"""Elements a check's reference may touch, inputs and output: about 0.2 s of NumPy."""
+
+Read = Callable[[str, int, int], npt.NDArray[Any]]
+"""``read(buffer, start, count)``: elements of an output from a flat index, in its own dtype, on the host."""
+
+
+class Verifier:
+    """Checks the variants of one plan.
+
+    The first ``verify`` of a variant is the check before timing, each later one also compares with the first.
+    References are computed once. Memory stays within some ``BUDGET_ELEMENTS`` a check.
+    """
+
+    def __init__(self, plan: Plan, budget_elements: int = BUDGET_ELEMENTS) -> None:
+        self._plan = plan
+        self._budget = budget_elements
+        self._case = Case(plan)
+        self._expected: reference.Expected | None = None
+        self._references: dict[tuple[str, str, bytes], npt.NDArray[Any]] = {}
+        self._outputs: dict[tuple[str, str], npt.NDArray[Any]] = {}
+
+    def rows(self, check: Check) -> npt.NDArray[np.int64]:
+        """Flat indices of the rows compared, ascending. The same for checks of equal shape and cost, so that
+        the variants of a family share inputs and can be compared with each other."""
+        cost = max(1, check.row_cost, reference.row_elements(self._plan, check))
+        total = reference.rows_total(self._plan, check)
+        return choose_rows(total, cost, self._budget, key(self._plan.seed, "rows"))
+
+    def verify(self, variant: str, read: Read) -> list[CheckResult]:
+        """Reads the rows of every check of ``variant`` and compares them. Raises ``BadReference``."""
+        results = []
+        for check in self._plan.variant(variant).checks:
+            rows, dims = self.rows(check), self._plan.buffer(check.output).dims
+            out = self._read(check, rows, read)
+            result = compare(check, out, self._reference(variant, check, rows), rows, dims)
+            before = self._outputs.setdefault((variant, check.name), out)
+            if result.passed and before is not out:
+                result.message = same(check, before, out, rows, dims)
+                result.passed = not result.message
+            results.append(result)
+        return results
+
+    def drift(self, variant: str) -> dict[str, float]:
+        """How far the verified output of ``variant`` is from the reference of the other variant it names.
+
+        ``drift_max_abs``, ``drift_max_rel``, ``drift_l2``; empty when the variant names none, and when its
+        output is not finite. Raises ``ValueError`` when the two cannot be compared, and ``RuntimeError``
+        before ``verify``.
+        """
+        name = self._plan.variant(variant).drift
+        if not name:
+            return {}
+        other, target = self._drift_target(variant, name)
+        own = self._drift_source(variant, target)
+        if (variant, own.name) not in self._outputs:
+            raise RuntimeError(f"drift of {variant!r} asked for before its output was verified")
+        out = self._outputs[variant, own.name].astype(np.float64)
+        if not np.isfinite(out).all() or out.size == 0:
+            return {}
+        largest, relative, l2 = errors(out, self._reference(other, target, self.rows(own)))
+        found = {"drift_max_abs": largest, "drift_max_rel": relative}
+        return found if l2 is None else {**found, "drift_l2": l2}
+
+    def _drift_target(self, variant: str, name: str) -> tuple[str, Check]:
+        known = []
+        for other in self._plan.variants:
+            for check in other.checks:
+                if check.name == name and other.name != variant:
+                    return other.name, check
+                if other.name != variant:
+                    known.append(check.name)
+        others = ", ".join(known) or "none"
+        raise ValueError(f"variant {variant!r}: drift names check {name!r}; other checks: {others}")
+
+    def _drift_source(self, variant: str, target: Check) -> Check:
+        """The check of ``variant`` whose output has the shape, rows included, of ``target``'s."""
+        dims = self._plan.buffer(target.output).dims
+        for check in self._plan.variant(variant).checks:
+            if self._plan.buffer(check.output).dims == dims and check.row_dims == target.row_dims:
+                return check
+        raise ValueError(
+            f"variant {variant!r}: drift against {target.name!r} needs an output of dims {list(dims)} "
+            f"with row_dims {target.row_dims}"
+        )
+
+    def _reference(self, variant: str, check: Check, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        # Rows belong to the key: a drift asks for another variant's reference at its own rows.
+        slot = (variant, check.name, rows.tobytes())
+        if slot not in self._references:
+            if self._expected is None:
+                self._expected = reference.load(self._plan.reference)
+            self._references[slot] = reference.evaluate(self._expected, self._plan, self._case, check, rows)
+        return self._references[slot]
+
+    def _read(self, check: Check, rows: npt.NDArray[np.int64], read: Read) -> npt.NDArray[Any]:
+        """The chosen rows, shape ``(len(rows), *row)``: one read for each run of adjacent rows."""
+        dims = self._plan.buffer(check.output).dims[check.row_dims :]
+        size = reference.row_elements(self._plan, check)
+        if len(rows) == 0 or size == 0:
+            return np.empty((len(rows), *dims))
+        runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+        parts = [read(check.output, int(run[0]) * size, len(run) * size) for run in runs]
+        return np.concatenate(parts).reshape(len(rows), *dims)

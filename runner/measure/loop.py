@@ -1,0 +1,78 @@
+"""The timing loop: warm-up, then every mode of the settings."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from runner.backend.base import Stream
+from runner.measure.cold import measure_cold
+from runner.measure.energy import StepEnergy
+from runner.measure.flush import Flusher
+from runner.measure.host_clock import measure_host
+from runner.measure.hot import measure_hot
+from runner.measure.settings import MeasureSettings
+from runner.measure.stopping import Stopper
+from runner.result.model import Series
+
+
+def measure(
+    stream: Stream,
+    step: Callable[[], None],
+    settings: MeasureSettings,
+    *,
+    host_timed: bool,
+    flush: Flusher | None,
+    clock: Callable[[], float] = time.monotonic,
+    on_sample: Callable[[str, float], None] | None = None,
+    energy: StepEnergy | None = None,
+) -> list[Series]:
+    """One series per mode, in the order of ``settings.modes``; a ``host_timed`` step gives a ``host`` series only.
+
+    ``step`` enqueues one unit of work on ``stream`` (or, host-timed, runs it); ``on_sample(mode, microseconds)``
+    is called after each sample, outside the timed region. ``energy`` is filled by the hot mode. Errors of the
+    backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
+    """
+    modes = ("host",) if host_timed else settings.modes
+    if "cold" in modes and flush is None:
+        raise ValueError("measure.modes has 'cold', which needs a flush buffer")
+    told = on_sample or _silent
+    series: list[Series] = []
+    with _no_collection():
+        _warm_up(stream, step, settings.warmup)
+        for mode in modes:
+            stopper = Stopper(settings, clock)
+            if mode == "cold" and flush is not None:
+                series.append(measure_cold(stream, step, settings, flush, stopper, told))
+            elif mode == "hot":
+                known = min((min(s.samples_us) for s in series if s.mode == "cold"), default=0.0)
+                series.append(measure_hot(stream, step, settings, stopper, told, known, energy))
+            else:
+                series.append(measure_host(stream, step, stopper, told))
+    return series
+
+
+def _warm_up(stream: Stream, step: Callable[[], None], count: int) -> None:
+    """Untimed, and never held: a first launch may load code, which waits for the device."""
+    for _ in range(count):
+        step()
+    if count:
+        stream.synchronize()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's garbage collector does not run between two launches."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _silent(mode: str, sample_us: float) -> None:
+    """The default ``on_sample``."""

@@ -1,0 +1,158 @@
+"""What a series of samples says: location, spread, tails, and what looks wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+P95_SAMPLES = 20
+"""Fewest samples for a 95th percentile: below, it would be the largest value by another name."""
+P99_SAMPLES = 100
+
+OUTLIER = 10.0
+"""Robust z-score (distance from the median over 1.4826 MAD) beyond which a sample is an outlier."""
+
+SCORE_FLOOR = 1e-3
+"""Smallest spread assumed, as a share of the median: identical samples have a MAD of zero, timers have a tick."""
+
+FLAG_SAMPLES = 12
+"""Fewest samples for the flags ``drift`` and ``bimodal``."""
+
+BIMODAL_EXPLAINED = 0.85
+"""Share of the variance that a split in two explains (normal: 0.64, uniform: 0.75, two clear modes: near 1)."""
+BIMODAL_SHARE = 0.1
+"""Least share of the samples in the smaller mode; fewer are outliers."""
+BIMODAL_GAP = 0.02
+"""Least distance of the modes as a share of the median: two ticks of the timer are no modes."""
+
+DRIFT = 0.005
+"""Least change between the first and the last third, as a share of the median."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of one series, in the unit of its samples."""
+
+    count: int
+    median: float
+    mean: float
+    min: float
+    max: float
+    q1: float
+    q3: float
+    rsd: float | None
+    """Relative standard deviation, Bessel-corrected; None below two samples."""
+    p95: float | None
+    """None below ``P95_SAMPLES`` samples."""
+    p99: float | None
+    """None below ``P99_SAMPLES`` samples."""
+    median_low: float | None
+    """95 % confidence interval of the median, from order statistics: no assumption about the distribution.
+    None below six samples, which cannot give one."""
+    median_high: float | None
+    outliers: int
+    flags: tuple[str, ...]
+    """``first_outlier`` (more warm-up is needed), ``drift`` (clocks or temperature moved), ``bimodal``."""
+
+
+def summarise(samples: Sequence[float]) -> Summary:
+    """Summary of ``samples`` in the order they were taken. Raises ``ValueError`` for none or one not finite."""
+    values = np.asarray(samples, np.float64)
+    if values.size == 0:
+        raise ValueError("no samples to summarise")
+    if not np.isfinite(values).all():
+        raise ValueError("samples to summarise must be finite")
+    count, ordered = values.size, np.sort(values)
+    low, q1, median, q3, p95, p99, high = (
+        float(v) for v in np.percentile(ordered, (0, 25, 50, 75, 95, 99, 100))
+    )
+    scores = _scores(values, median)
+    interval = _median_interval(ordered)
+    return Summary(
+        count=count,
+        median=median,
+        mean=float(values.mean()),
+        min=low,
+        max=high,
+        q1=q1,
+        q3=q3,
+        rsd=_rsd(values),
+        p95=p95 if count >= P95_SAMPLES else None,
+        p99=p99 if count >= P99_SAMPLES else None,
+        median_low=interval[0] if interval else None,
+        median_high=interval[1] if interval else None,
+        outliers=int(np.count_nonzero(scores > OUTLIER)),
+        flags=_flags(values, ordered, median, q3 - q1, scores),
+    )
+
+
+def _rsd(values: npt.NDArray[np.float64]) -> float | None:
+    if values.size < 2:
+        return None
+    mean, deviation = float(values.mean()), float(values.std(ddof=1))
+    return deviation / abs(mean) if mean else 0.0
+
+
+def _scores(values: npt.NDArray[np.float64], median: float) -> npt.NDArray[np.float64]:
+    """Robust z-scores, never negative."""
+    distance = np.abs(values - median)
+    spread = max(1.4826 * float(np.median(distance)), SCORE_FLOOR * abs(median), np.finfo(np.float64).tiny)
+    return distance / spread
+
+
+def _median_interval(
+    ordered: npt.NDArray[np.float64], confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """The innermost pair of order statistics, symmetric in rank, that holds the median with ``confidence``.
+
+    The number of samples below the median is binomial with p = 1/2, whatever the distribution.
+    """
+    n = ordered.size
+    log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))
+    log_mass = log_factorial[n] - log_factorial - log_factorial[::-1] - n * math.log(2)
+    below = np.cumsum(np.exp(log_mass))
+    rank = int(np.searchsorted(below, (1 - confidence) / 2, side="right"))
+    if rank == 0:
+        return None
+    return float(ordered[rank - 1]), float(ordered[n - rank])
+
+
+def _flags(
+    values: npt.NDArray[np.float64],
+    ordered: npt.NDArray[np.float64],
+    median: float,
+    iqr: float,
+    scores: npt.NDArray[np.float64],
+) -> tuple[str, ...]:
+    found = []
+    if values.size >= 3 and scores[0] > OUTLIER and values[0] > median:
+        found.append("first_outlier")
+    if values.size >= FLAG_SAMPLES:
+        third = values.size // 3
+        moved = abs(float(np.median(values[-third:])) - float(np.median(values[:third])))
+        if moved > max(iqr, DRIFT * abs(median)):
+            found.append("drift")
+        elif _bimodal(ordered, median):
+            found.append("bimodal")
+    return tuple(found)
+
+
+def _bimodal(ordered: npt.NDArray[np.float64], median: float) -> bool:
+    """The best split of the samples in two explains nearly all of their variance, and both parts count."""
+    n = ordered.size
+    total = float(((ordered - ordered.mean()) ** 2).sum())
+    if total == 0:
+        return False
+    lower = np.arange(1, n)
+    sums = np.cumsum(ordered)
+    lower_mean = sums[:-1] / lower
+    upper_mean = (sums[-1] - sums[:-1]) / (n - lower)
+    between = lower * (n - lower) / n * (upper_mean - lower_mean) ** 2
+    split = int(np.argmax(between))
+    smaller = min(split + 1, n - split - 1)
+    apart = float(upper_mean[split] - lower_mean[split]) > BIMODAL_GAP * abs(median)
+    return bool(between[split] > BIMODAL_EXPLAINED * total and smaller >= BIMODAL_SHARE * n and apart)
