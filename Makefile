@@ -1,0 +1,47 @@
+# Everything a checkout needs; `make` lists the targets.
+#   make PYTHON=python3.12 ...   another Python (3.10 or newer)
+#   make demo CUDA=no            leave the GPU alone
+
+PYTHON ?= python3
+CUDA ?= auto
+PYTEST_ARGS ?=
+export PYTHON
+
+BIN := .venv/bin
+CUDA_EXTRA := $(if $(filter no,$(CUDA)),,cuda-if-present)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test gpu-test lint format ui clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.* ## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+
+demo: ## Install what is needed, then sweep the context length of the KV-cache kernels
+	@.ci/setup-venv $(CUDA_EXTRA)
+	$(BIN)/python -m runner kernel=kv_quant shape=long_ctx -m
+
+test: lint ## Lint, types and all tests that need no GPU
+	$(BIN)/python -m pytest -q -m "not gpu" $(PYTEST_ARGS)
+
+gpu-test: ## The tests that need an NVIDIA GPU and nvcc
+	@.ci/setup-venv dev cuda
+	$(BIN)/python -m pytest -q -m gpu $(PYTEST_ARGS)
+
+lint: ## ruff and mypy only
+	@.ci/setup-venv dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: ## Put the code into ruff's format and sort its imports
+	@.ci/setup-venv dev
+	$(BIN)/ruff check --select I --fix .
+	$(BIN)/ruff format .
+
+ui: ## Serve the results on this machine only
+	@.ci/setup-venv $(CUDA_EXTRA)
+	$(BIN)/python -m runner.ui
+
+clean: ## Remove .venv and caches; results (mlruns, outputs, multirun) stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
