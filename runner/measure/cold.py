@@ -19,7 +19,7 @@ def measure_cold(
     stopper: Stopper,
     on_sample: Callable[[str, float], None],
 ) -> Series:
-    """Samples until ``stopper`` has a reason. One sample is flush, hold, event, step, event, release, wait."""
+    """Samples until ``stopper`` has a reason: each is flush, hold, event, step, event, release, wait."""
     start, stop = stream.device.event(), stream.device.event()
     samples: list[float] = []
     reason: str | None = None

@@ -8,7 +8,7 @@ UNKNOWN_L2_BYTES = 128 << 20
 """Assumed where the cache's size is not known: as large as any GPU's."""
 
 HOST_CAP_BYTES = 64 << 20
-"""Most that is flushed on host: one core writes some 10 GB/s, and a server's last-level cache is shared anyway."""
+"""Most that is flushed on host: one core writes some 10 GB/s, and a larger cache is shared by a server."""
 
 
 class Flusher:

@@ -76,8 +76,8 @@ class _Batch:
 
 
 def _calibrate(timed: _Batch, target_us: float, limit_s: float, stopper: Stopper) -> int:
-    """Steps that fill ``target_us``, from batches that grow until one is long enough. They are not samples: the
-    first ones are mostly launch latency."""
+    """Steps that fill ``target_us``, from batches that grow until one is long enough. They are not samples:
+    the first ones are mostly launch latency."""
     steps = 1
     while True:
         elapsed_us = timed.run(steps)

@@ -29,9 +29,9 @@ def measure(
     on_sample: Callable[[str, float], None] | None = None,
     energy: StepEnergy | None = None,
 ) -> list[Series]:
-    """One series per mode, in the order of ``settings.modes``; a ``host_timed`` step gives a ``host`` series only.
+    """One series per mode, in the order of ``settings.modes``; only a ``host`` series if ``host_timed``.
 
-    ``step`` enqueues one unit of work on ``stream`` (or, host-timed, runs it); ``on_sample(mode, microseconds)``
+    ``step`` enqueues one unit of work on ``stream`` (or runs it, host-timed). ``on_sample(mode, microseconds)``
     is called after each sample, outside the timed region. ``energy`` is filled by the hot mode. Errors of the
     backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
     """

@@ -14,16 +14,16 @@ P95_SAMPLES = 20
 P99_SAMPLES = 100
 
 OUTLIER = 10.0
-"""Robust z-score (distance from the median over 1.4826 MAD) beyond which a sample is an outlier."""
+"""Robust z-score (distance from the median over 1.4826 MAD) above which a sample is an outlier."""
 
 SCORE_FLOOR = 1e-3
-"""Smallest spread assumed, as a share of the median: identical samples have a MAD of zero, timers have a tick."""
+"""Smallest spread assumed, as a share of the median: identical samples have a MAD of zero."""
 
 FLAG_SAMPLES = 12
 """Fewest samples for the flags ``drift`` and ``bimodal``."""
 
 BIMODAL_EXPLAINED = 0.85
-"""Share of the variance that a split in two explains (normal: 0.64, uniform: 0.75, two clear modes: near 1)."""
+"""Share of the variance that a split in two explains; normal 0.64, uniform 0.75, two clear modes near 1."""
 BIMODAL_SHARE = 0.1
 """Least share of the samples in the smaller mode; fewer are outliers."""
 BIMODAL_GAP = 0.02
@@ -51,8 +51,8 @@ class Summary:
     p99: float | None
     """None below ``P99_SAMPLES`` samples."""
     median_low: float | None
-    """95 % confidence interval of the median, from order statistics: no assumption about the distribution.
-    None below six samples, which cannot give one."""
+    """95 % confidence interval of the median from order statistics, whatever the distribution. None below
+    six samples, which cannot give one."""
     median_high: float | None
     outliers: int
     flags: tuple[str, ...]
@@ -60,7 +60,7 @@ class Summary:
 
 
 def summarise(samples: Sequence[float]) -> Summary:
-    """Summary of ``samples`` in the order they were taken. Raises ``ValueError`` for none or one not finite."""
+    """Summary of ``samples`` in the order they were taken. Raises ``ValueError`` without finite samples."""
     values = np.asarray(samples, np.float64)
     if values.size == 0:
         raise ValueError("no samples to summarise")

@@ -1,4 +1,4 @@
-"""When a series has enough samples: one class per criterion, and ``Stopper``, which asks them after every sample."""
+"""When a series has enough samples: one class per criterion, and ``Stopper``, which asks them all."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Stopper:
         return self._clock() - self._begin
 
     def stop(self, sample_us: float, steps: int = 1) -> str | None:
-        """Takes a sample (time of one step, averaged over ``steps``) and gives the reason to stop, or None."""
+        """Takes a sample (time of one step, the mean of ``steps``) and gives the reason to stop, or None."""
         self._progress.add(sample_us, steps, self.wall_s)
         met = [criterion.reason for criterion in self._criteria if criterion.met(self._progress)]
         return met[0] if met else None
