@@ -20,7 +20,6 @@ __device__ inline void fill(Word* out, long long n, Make make) {
     const long long packs = aligned ? n / kLanes : 0;
     for (long long pack = thread; pack < packs; pack += threads) {
         Pack<Word> made;
-#pragma unroll
         for (int lane = 0; lane < kLanes; ++lane) made.lanes[lane] = make(pack * kLanes + lane);
         reinterpret_cast<Pack<Word>*>(out)[pack] = made;
     }

@@ -139,6 +139,8 @@ def require_fill(buffer: Buffer) -> None:
             width = limits(fill.low, fill.high)[1]
         if not (np.isfinite(width) and fill.low <= fill.high):
             raise FillError(f"{where}: low={fill.low} and high={fill.high} must be finite and in order")
+    if is_float:
+        _require_finite(where, buffer)
     if fill.kind == "integers":
         if not (float(fill.low).is_integer() and float(fill.high).is_integer()):
             raise FillError(f"{where}: low={fill.low} and high={fill.high} must be whole numbers")
@@ -151,6 +153,17 @@ def require_fill(buffer: Buffer) -> None:
         if not float(fill.value).is_integer():
             raise FillError(f"{where}: value={fill.value} must be a whole number")
         _require_range(where, int(fill.value), buffer.dtype)
+
+
+def _require_finite(where: str, buffer: Buffer) -> None:
+    """A value beyond the type's range becomes infinite, except in float8, which saturates."""
+    fill = buffer.fill
+    numbers = {"constant": (fill.value,), "uniform": (fill.low, fill.high), "integers": (fill.low, fill.high)}
+    for number in numbers.get(fill.kind, ()):
+        with np.errstate(over="ignore"):
+            held = narrow(np.array([number], np.float64), buffer.dtype).astype(np.float64)
+        if not np.isfinite(held).all():
+            raise FillError(f"{where}: value {number} does not fit, it would become {held[0]}")
 
 
 def _require_range(where: str, value: int, dtype: str) -> None:

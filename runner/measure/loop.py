@@ -31,9 +31,9 @@ def measure(
 ) -> list[Series]:
     """One series per mode, in the order of ``settings.modes``; only a ``host`` series if ``host_timed``.
 
-    ``step`` enqueues one unit of work on ``stream`` (or runs it, host-timed). ``on_sample(mode, microseconds)``
-    is called after each sample, outside the timed region. ``energy`` is filled by the hot mode. Errors of the
-    backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
+    ``step`` enqueues one unit of work on ``stream`` (or runs it, host-timed). After each sample, outside the
+    timed region, ``on_sample(mode, microseconds)`` is called. ``energy`` is filled by the hot mode. Errors of
+    the backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
     """
     modes = ("host",) if host_timed else settings.modes
     if "cold" in modes and flush is None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Mode = Literal["cold", "hot", "host"]
-"""``cold``: caches flushed before every sample. ``hot``: a batch back to back. ``host``: the host's clock round
-a step that waits for the device itself."""
+"""``cold``: caches flushed before every sample. ``hot``: a batch back to back. ``host``: the host's clock
+round a step that waits for the device itself."""
 
 
 @dataclass(frozen=True)
