@@ -1,0 +1,224 @@
+"""NVML: which GPUs there are, their clocks, temperature, power and energy. Only reads; needs no CUDA context.
+
+A GPU is found by its UUID, never by an index: CUDA and NVML may number devices differently. Without the
+package, the driver or a GPU the lists are empty, ``reason()`` says why, and nothing raises.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+Reading = float | int | str | bool | list[str]
+
+THROTTLE_REASONS = {
+    0x1: "idle",
+    0x2: "application_clocks",
+    0x4: "power_cap",
+    0x8: "hardware_slowdown",
+    0x10: "sync_boost",
+    0x20: "thermal",
+    0x40: "hardware_thermal",
+    0x80: "power_brake",
+    0x100: "display_clocks",
+}
+"""NVML's bits for why the SM clock is below its maximum."""
+
+THROTTLED = frozenset({"power_cap", "hardware_slowdown", "thermal", "hardware_thermal", "power_brake"})
+"""Those that make a measurement slower than the GPU could be."""
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """One GPU as the driver lists it."""
+
+    index: int
+    """Position among the GPUs this process sees, in PCI order; the CUDA backend's ordinal."""
+    name: str
+    uuid: str
+    pci_bus_id: str
+    memory_mib: int
+    driver: str
+    cuda: str
+    """Newest CUDA version the driver supports: ``13.0``."""
+
+
+@lru_cache(maxsize=1)
+def _start() -> tuple[Any, str]:
+    """The library, started, and an empty reason; or None and why not."""
+    try:
+        library = importlib.import_module("pynvml")
+    except ImportError:
+        return None, "nvidia-ml-py is not installed (pip install '.[cuda]')"
+    try:
+        library.nvmlInit()
+    except library.NVMLError as error:
+        return None, f"NVML cannot start: {error}"
+    atexit.register(library.nvmlShutdown)
+    return library, ""
+
+
+def reason() -> str:
+    """Why there is no GPU to see; empty when there is one."""
+    library, why = _start()
+    if library is None:
+        return why
+    return "" if detect() else "the driver lists no GPU that this process may use"
+
+
+def detect() -> list[GpuState]:
+    """GPUs this process may use (``CUDA_VISIBLE_DEVICES`` applies), or none; see ``reason``."""
+    library, _ = _start()
+    if library is None:
+        return []
+    version = int(library.nvmlSystemGetCudaDriverVersion())
+    cuda = f"{version // 1000}.{version % 1000 // 10}"
+    driver = str(library.nvmlSystemGetDriverVersion())
+    found = []
+    for index in range(int(library.nvmlDeviceGetCount())):
+        handle = library.nvmlDeviceGetHandleByIndex(index)
+        found.append(
+            GpuState(
+                index=index,
+                name=str(library.nvmlDeviceGetName(handle)),
+                uuid=str(library.nvmlDeviceGetUUID(handle)),
+                pci_bus_id=str(library.nvmlDeviceGetPciInfo(handle).busId),
+                memory_mib=int(library.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
+                driver=driver,
+                cuda=cuda,
+            )
+        )
+    return _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _visible(states: list[GpuState], chosen: str | None) -> list[GpuState]:
+    """Applies ``CUDA_VISIBLE_DEVICES``: indices or (beginnings of) UUIDs, up to the first invalid one."""
+    if chosen is None:
+        return states
+    seen: list[GpuState] = []
+    for entry in (part.strip() for part in chosen.split(",")):
+        if entry.isdigit():
+            match = [state for state in states if state.index == int(entry)]
+        else:
+            match = [state for state in states if entry and state.uuid.startswith(entry)]
+        if len(match) != 1:
+            break
+        seen.append(match[0])
+    return [GpuState(**{**state.__dict__, "index": place}) for place, state in enumerate(seen)]
+
+
+def driver_version() -> str:
+    """``580.159.04``; empty when unknown."""
+    library, _ = _start()
+    return str(library.nvmlSystemGetDriverVersion()) if library is not None else ""
+
+
+class Gpu:
+    """Readings of one GPU. What the GPU does not support reads as None."""
+
+    def __init__(self, uuid: str) -> None:
+        self.uuid = uuid
+        self._library, self.reason = _start()
+        self._handle: Any = None
+        if self._library is not None:
+            try:
+                self._handle = self._library.nvmlDeviceGetHandleByUUID(uuid)
+            except self._library.NVMLError as error:
+                self.reason = f"NVML does not know {uuid}: {error}"
+
+    def _read(self, function: str, *arguments: Any) -> Any:
+        if self._handle is None:
+            return None
+        try:
+            return getattr(self._library, function)(self._handle, *arguments)
+        except self._library.NVMLError:
+            return None  # not supported by this GPU, driver or virtual machine
+
+    def sm_clock_mhz(self) -> int | None:
+        return self._clock("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM")
+
+    def memory_clock_mhz(self) -> int | None:
+        return self._clock("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM")
+
+    def max_sm_clock_mhz(self) -> int | None:
+        return self._clock("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM")
+
+    def max_memory_clock_mhz(self) -> int | None:
+        return self._clock("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_MEM")
+
+    def _clock(self, function: str, kind: str) -> int | None:
+        value = self._read(function, getattr(self._library, kind, None))
+        return None if value is None else int(value)
+
+    def temperature_c(self) -> int | None:
+        value = self._read("nvmlDeviceGetTemperature", getattr(self._library, "NVML_TEMPERATURE_GPU", None))
+        return None if value is None else int(value)
+
+    def power_w(self) -> float | None:
+        value = self._read("nvmlDeviceGetPowerUsage")
+        return None if value is None else value / 1e3
+
+    def power_limit_w(self) -> float | None:
+        value = self._read("nvmlDeviceGetEnforcedPowerLimit")
+        return None if value is None else value / 1e3
+
+    def energy_mj(self) -> int | None:
+        """Energy since the driver was loaded, millijoules."""
+        value = self._read("nvmlDeviceGetTotalEnergyConsumption")
+        return None if value is None else int(value)
+
+    def throttle_reasons(self) -> list[str] | None:
+        """Names from ``THROTTLE_REASONS``; an empty list when the clock is where it should be."""
+        newer = hasattr(self._library, "nvmlDeviceGetCurrentClocksEventReasons")
+        bits = self._read(f"nvmlDeviceGetCurrentClocks{'Event' if newer else 'Throttle'}Reasons")
+        if bits is None:
+            return None
+        return [name for bit, name in THROTTLE_REASONS.items() if int(bits) & bit]
+
+    def _mode(self, function: str) -> bool | None:
+        value = self._read(function)
+        return None if value is None else bool(value[0] if isinstance(value, list) else value)
+
+    def snapshot(self) -> dict[str, Reading]:
+        """Everything the GPU tells, without what it does not support."""
+        values: dict[str, Reading | None] = {
+            "sm_clock_mhz": self.sm_clock_mhz(),
+            "memory_clock_mhz": self.memory_clock_mhz(),
+            "max_sm_clock_mhz": self.max_sm_clock_mhz(),
+            "max_memory_clock_mhz": self.max_memory_clock_mhz(),
+            "temperature_c": self.temperature_c(),
+            "power_w": self.power_w(),
+            "power_limit_w": self.power_limit_w(),
+            "throttle_reasons": self.throttle_reasons(),
+            "ecc": self._mode("nvmlDeviceGetEccMode"),
+            "persistence": self._mode("nvmlDeviceGetPersistenceMode"),
+            "mig": self._mode("nvmlDeviceGetMigMode"),
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def snapshot(uuid: str) -> dict[str, Reading]:
+    """Clocks, temperature, power and modes of one GPU; empty when there is no NVML or no such GPU."""
+    return Gpu(uuid).snapshot()
+
+
+class EnergyMeter:
+    """Energy between ``start`` and ``stop``, from the GPU's own counter (updated every 20 to 100 ms)."""
+
+    def __init__(self, uuid: str) -> None:
+        self._gpu = Gpu(uuid)
+        self._before: int | None = None
+
+    def start(self) -> None:
+        self._before = self._gpu.energy_mj()
+
+    def stop(self) -> float | None:
+        """Millijoules since ``start``; None where the GPU has no counter."""
+        after = self._gpu.energy_mj()
+        if self._before is None or after is None:
+            return None
+        return float(after - self._before)
