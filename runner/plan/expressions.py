@@ -68,9 +68,7 @@ class Evaluator:
     stands and, for an unknown symbol, the nearest known one.
     """
 
-    def __init__(
-        self, symbols: Mapping[str, Value], functions: Mapping[str, Callable[..., Any]] | None = None
-    ) -> None:
+    def __init__(self, symbols: Mapping[str, Value], functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self.symbols = dict(symbols)
         self._eval = SimpleEval(functions={**FUNCTIONS, **(functions or {})}, names=self.symbols)
 

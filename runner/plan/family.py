@@ -65,9 +65,7 @@ def launches(
     )
 
 
-def _launch(
-    spec: LaunchSpec, known: Mapping[str, Buffer], evaluate: Evaluator, unit: Unit, where: str
-) -> Launch:
+def _launch(spec: LaunchSpec, known: Mapping[str, Buffer], evaluate: Evaluator, unit: Unit, where: str) -> Launch:
     grid = _dim3(spec.grid, evaluate, f"{where}.grid")
     block = _dim3(spec.block, evaluate, f"{where}.block")
     threads = block[0] * block[1] * block[2]
@@ -113,9 +111,7 @@ def _argument(entry: Any, known: Mapping[str, Buffer], evaluate: Evaluator, wher
     return Argument(kind="int64", value=value)
 
 
-def variant(
-    kernel: Kernel, name: str, spec: VariantSpec, known: Mapping[str, Buffer], evaluate: Evaluator
-) -> Variant:
+def variant(kernel: Kernel, name: str, spec: VariantSpec, known: Mapping[str, Buffer], evaluate: Evaluator) -> Variant:
     """One variant with its bytes, FLOPs and checks resolved."""
     where = f"{kernel.name}: variants.{name}"
     return Variant(
@@ -132,8 +128,7 @@ def variant(
         compute=spec.compute,
         drift=spec.drift,
         report={
-            metric: float(evaluate.number(text, f"{where}.report.{metric}"))
-            for metric, text in spec.report.items()
+            metric: float(evaluate.number(text, f"{where}.report.{metric}")) for metric, text in spec.report.items()
         },
     )
 

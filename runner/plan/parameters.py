@@ -19,9 +19,7 @@ def checked_parameters(kernel: Kernel) -> dict[str, Value]:
         if letter not in kernel.declare:
             near = difflib.get_close_matches(letter, list(kernel.declare), n=1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise PlanError(
-                f"kernel.params.{letter}", raw, f"{hint}{kernel.name} knows {', '.join(kernel.declare)}"
-            )
+            raise PlanError(f"kernel.params.{letter}", raw, f"{hint}{kernel.name} knows {', '.join(kernel.declare)}")
         values[letter] = _typed(f"kernel.params.{letter}", raw, kernel.declare[letter])
     for letter in kernel.declare:
         if letter not in values:

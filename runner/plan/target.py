@@ -44,9 +44,7 @@ def check_named(gpu: Gpu, device_names: Sequence[str]) -> None:
     """A named GPU that is not the one found is refused: its roofline would be another device's."""
     others = [name for name in device_names if not matches(gpu, name)]
     if not device_names:
-        raise PlanError(
-            "gpu", gpu.name, "no NVIDIA GPU found here; use gpu=host, or gpu=auto to take what there is"
-        )
+        raise PlanError("gpu", gpu.name, "no NVIDIA GPU found here; use gpu=host, or gpu=auto to take what there is")
     if others:
         raise PlanError("gpu", gpu.name, f"this machine has {', '.join(sorted(set(others)))}; use gpu=auto")
 

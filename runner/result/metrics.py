@@ -5,7 +5,7 @@ Names are quantity, unit, statistic; 1 GB/s = 1e9 byte/s and 1 TFLOP/s = 1e12 FL
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.measure.statistics import summarise
@@ -100,7 +100,12 @@ def speedups(times_us: Mapping[str, float], baseline: str) -> dict[str, float]:
 
 
 def quality(
-    variant: Variant, series: Sequence[Series], found: Mapping[str, float], target: Target, max_rsd: float
+    variant: Variant,
+    series: Sequence[Series],
+    found: Mapping[str, float],
+    target: Target,
+    max_rsd: float,
+    throttled: Collection[str] = (),
 ) -> tuple[Quality, list[str]]:
     """How far to trust the figures, and each doubt in words."""
     if "time_us" not in found:
@@ -116,6 +121,9 @@ def quality(
                 "the declared bytes or the flush are wrong",
             )
         )
+    if throttled:
+        reasons = ", ".join(sorted(throttled))
+        doubts.append((Quality.THROTTLED, f"the GPU held its clock down while measuring: {reasons}"))
     rsd = found.get("time_us_rsd")
     main = cold or next(iter(series), None)
     if main and main.stop_reason in ("max_time", "max_samples") and (rsd is None or rsd > max_rsd):

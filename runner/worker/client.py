@@ -158,6 +158,11 @@ class Worker:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def returncode(self) -> int | None:
+        """Exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
 
 class WorkerPool:
     """Keeps one worker alive; another key (other devices, environment or prefix) replaces it."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from runner.backend import nvml
 from runner.backend.base import (
     Backend,
     BackendError,
@@ -25,8 +26,9 @@ from runner.backend.base import (
 )
 from runner.check.fill import fill_launches
 from runner.check.verify import Verifier
-from runner.measure.loop import measure
+from runner.measure.energy import StepEnergy
 from runner.measure.flush import Flusher
+from runner.measure.loop import measure
 from runner.measure.settings import MeasureSettings
 from runner.plan import dtypes
 from runner.plan.family import nbytes
@@ -44,9 +46,7 @@ POISON = 0xFF
 class Experiment:
     """Owns everything one plan has on the devices, from ``prepare`` to ``close``."""
 
-    def __init__(
-        self, backend: Backend, devices: Sequence[Device], plan: Plan, programs: Mapping[str, Path]
-    ) -> None:
+    def __init__(self, backend: Backend, devices: Sequence[Device], plan: Plan, programs: Mapping[str, Path]) -> None:
         self._backend = backend
         self._devices = devices
         self._plan = plan
@@ -64,9 +64,7 @@ class Experiment:
             for buffer in plan.buffers:
                 self._buffers[buffer.name] = self._devices[buffer.device].allocate(nbytes(buffer))
             self._streams = [device.stream() for device in self._devices]
-            modules = [
-                {unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices
-            ]
+            modules = [{unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices]
             context = Context(plan, self._devices, self._streams, self._buffers, modules)
             for buffer in plan.buffers:
                 if buffer.fill.kind == "zeros":
@@ -106,15 +104,22 @@ class Experiment:
         if _wrong(outcome, first):
             return
         workload.reset(variant)
+        on_gpu = self._devices[0].info.backend == "cuda"
+        energy = StepEnergy(nvml.EnergyMeter(self._devices[0].info.uuid)) if on_gpu else None
         with nvtx.range(name):
             measured = measure(
                 self._streams[0],
                 lambda: workload.step(variant),
                 settings,
                 host_timed=workload.host_timed,
-                flush=self._flush(),
+                flush=None if workload.host_timed else self._flush(),
+                energy=energy,
             )
         outcome.series = measured
+        if energy is not None:
+            outcome.state = nvml.snapshot(self._devices[0].info.uuid)
+            if energy.mj_per_step is not None:
+                outcome.metrics["energy_mj"] = energy.mj_per_step
         with nvtx.range(f"{name}/check"):
             second = self._checked_step(variant)
         if _wrong(outcome, second):

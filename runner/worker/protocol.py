@@ -34,6 +34,8 @@ class Outcome:
     series: list[Series] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     """Figures only the worker can have: drift, energy, the workload's own."""
+    state: dict[str, Any] = field(default_factory=dict)
+    """Clocks, power, temperature and throttle reasons right after the measurement; empty on host."""
     units_per_step: int = 1
     events: list[TraceEvent] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -52,9 +54,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
         return None
     message: dict[str, Any] = json.loads(line)
     if message.get("v") != VERSION:
-        raise ProtocolError(
-            f"worker speaks protocol {message.get('v')}, this is {VERSION}; is an old process left?"
-        )
+        raise ProtocolError(f"worker speaks protocol {message.get('v')}, this is {VERSION}; is an old process left?")
     return message
 
 

@@ -73,9 +73,7 @@ class Session:
                 if message["kind"] == "profile":
                     experiment.profile(message["variants"], message["steps"])
                 else:
-                    settings = MeasureSettings(
-                        **{**message["settings"], "modes": tuple(message["settings"]["modes"])}
-                    )
+                    settings = MeasureSettings(**{**message["settings"], "modes": tuple(message["settings"]["modes"])})
                     for name in message["variants"]:
                         self._send("started", variant=name)
                         outcome, healthy = experiment.run(name, settings)

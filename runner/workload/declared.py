@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from runner.backend.base import Argument, Buffer, Dim3, Function, Stream
 from runner.plan import model
 from runner.workload.base import Context
 
-_SCALARS: dict[str, type[np.generic]] = {
+_SCALARS: dict[str, Callable[[float | int], np.generic]] = {
     "int64": np.int64,
     "int32": np.int32,
     "uint64": np.uint64,
@@ -54,7 +54,7 @@ def argument(context: Context, item: model.Argument) -> Argument:
     """A plan's argument as the backend takes it."""
     if item.kind == "buffer":
         return context.buffers[item.buffer]
-    return np.array(item.value).astype(_SCALARS[item.kind])[()]  # type: ignore[no-any-return]
+    return _SCALARS[item.kind](item.value)
 
 
 class DeclaredWorkload:

@@ -60,9 +60,7 @@ def kernel(**changes: Any) -> Kernel:
         "prepare": [LaunchSpec(function="quantise", grid=["R"], args=["x", "x8", "scale", "C"])],
         "variants": {
             "plain": VariantSpec(
-                launches=[
-                    LaunchSpec(function="sum", grid=["blocks"], args=["x", "out", "R", "int32(C)", "0.5"])
-                ],
+                launches=[LaunchSpec(function="sum", grid=["blocks"], args=["x", "out", "R", "int32(C)", "0.5"])],
                 reads=["x"],
                 writes=["out"],
                 flops="R*C",
@@ -70,9 +68,7 @@ def kernel(**changes: Any) -> Kernel:
             ),
             "q8": VariantSpec(
                 dtype="int8",
-                launches=[
-                    LaunchSpec(function="sum_q8", grid=["blocks"], args=["x8", "scale", "out", "R", "C"])
-                ],
+                launches=[LaunchSpec(function="sum_q8", grid=["blocks"], args=["x8", "scale", "out", "R", "C"])],
                 reads=["x8", "scale"],
                 writes=["out"],
                 flops="R*C",
@@ -90,9 +86,7 @@ def config(family: Kernel, **changes: Any) -> Config:
     values: dict[str, Any] = {
         "kernel": family,
         "shape": Shape(name="smoke"),
-        "model": Model(
-            name="tiny", layers=1, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=100
-        ),
+        "model": Model(name="tiny", layers=1, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=100),
         "gpu": Gpu(name="h200"),
         "profiler": Profiler(name="none"),
         "measure": Measure(name="quick"),

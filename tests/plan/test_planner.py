@@ -111,9 +111,7 @@ def test_a_variant_that_cannot_run_here_is_left_out_with_the_reason(tmp_path: Pa
 
 
 def test_more_memory_than_the_device_has_is_refused_with_both_sizes(tmp_path: Path) -> None:
-    with pytest.raises(
-        TooLarge, match=r"memory=193\.8 GiB: H200 has 124\.8 GiB usable; the largest buffer is x"
-    ):
+    with pytest.raises(TooLarge, match=r"memory=193\.8 GiB: H200 has 124\.8 GiB usable; the largest buffer is x"):
         planned(tmp_path, kernel(params={"R": 10**9, "C": 40}))
 
 
@@ -147,9 +145,7 @@ def test_two_devices_are_asked_for_where_a_buffer_lies_on_the_second(tmp_path: P
 
 
 def test_only_registered_workloads_are_instantiated(tmp_path: Path) -> None:
-    with pytest.raises(
-        PlanError, match=r"kernel\.workload\._target_=os\.system: must start with runner\.workload"
-    ):
+    with pytest.raises(PlanError, match=r"kernel\.workload\._target_=os\.system: must start with runner\.workload"):
         planned(tmp_path, kernel(workload={"_target_": "os.system"}))
 
 

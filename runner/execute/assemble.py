@@ -1,0 +1,90 @@
+"""Outcome + plan + config → the complete ``Result`` of one variant."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from runner.backend.nvml import THROTTLED
+from runner.plan.model import Plan
+from runner.result.metrics import Ceilings, metrics, quality, speedups
+from runner.result.model import Result, Status
+from runner.worker.protocol import Outcome
+
+
+@dataclass(frozen=True)
+class About:
+    """What all results of one experiment share."""
+
+    sweep_id: str
+    experiment_id: str
+    kernel: str
+    phase: str
+    model: str
+    shape: str
+    config: dict[str, Any]
+    overrides: list[str]
+    repeat: str
+    environment: dict[str, Any]
+
+
+def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings, max_rsd: float) -> Result:
+    """One variant's result; without a plan (it was refused) only status and message are there."""
+    made = Result(
+        id=str(uuid.uuid4()),
+        kernel=about.kernel,
+        variant=outcome.variant,
+        status=outcome.status,
+        message=outcome.message,
+        sweep_id=about.sweep_id,
+        experiment_id=about.experiment_id,
+        phase=about.phase,
+        model=about.model,
+        shape=about.shape,
+        checks=outcome.checks,
+        samples=outcome.series,
+        events=outcome.events,
+        warnings=list(outcome.warnings),
+        config=about.config,
+        environment={**about.environment, "gpu_state": outcome.state} if outcome.state else about.environment,
+        overrides=about.overrides,
+        repeat=about.repeat,
+        started=outcome.started or datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        duration_s=outcome.duration_s,
+    )
+    if plan is None:
+        return made
+    variant = next((v for v in plan.variants if v.name == outcome.variant), None)
+    made.backend = plan.target.backend
+    made.gpu = plan.target.name
+    made.baseline = outcome.variant == plan.baseline
+    made.params = {
+        **plan.params,
+        "dtype": variant.dtype if variant else "",
+        "variant": outcome.variant,
+        "gpu": plan.target.name,
+        "model": plan.model,
+        "shape": plan.shape,
+        "backend": plan.target.backend,
+        "seed": plan.seed,
+    }
+    if variant is None:
+        return made
+    made.metrics = metrics(variant, outcome.series, outcome.checks, plan.target, ceilings)
+    made.metrics.update(outcome.metrics)
+    if outcome.units_per_step > 1 and "time_us" in made.metrics:
+        made.metrics["tpot_us"] = made.metrics["time_us"] / outcome.units_per_step
+    throttled = THROTTLED & set(outcome.state.get("throttle_reasons", ()))
+    made.quality, doubts = quality(variant, outcome.series, made.metrics, plan.target, max_rsd, throttled)
+    made.warnings += doubts
+    return made
+
+
+def add_speedups(results: Sequence[Result], baseline: str) -> None:
+    """Fills ``speedup`` in every passed result of one experiment, where the baseline passed too."""
+    passed = {r.variant: r for r in results if r.status is Status.PASSED and "time_us" in r.metrics}
+    for name, value in speedups({n: r.metrics["time_us"] for n, r in passed.items()}, baseline).items():
+        passed[name].metrics["speedup"] = value

@@ -1,0 +1,117 @@
+"""``dry_run=true``: the plan of every point, printed; nothing is compiled, allocated or filed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from runner.build.api import command_line
+from runner.config.points import Skipped
+from runner.execute import planning, targets
+from runner.execute.planning import Experiment
+from runner.plan.errors import PlanError
+from runner.plan.family import nbytes
+from runner.plan.model import Launch, Plan
+from runner.plan.planner import memory_bytes
+from runner.result.metrics import bound
+
+
+def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
+    """Prints every plan. Returns 0, or 2 when a point was refused."""
+    console = Console(highlight=False, soft_wrap=True)
+    refused = 0
+    for index, experiment in enumerate(experiments):
+        console.print(f"[bold]#{index} {escape(experiment.title)}[/bold]")
+        try:
+            planning.plan(
+                experiment,
+                targets.static_target(experiment.config.gpu),
+                (*experiment.point.roots, *family_roots()),
+            )
+        except PlanError as error:
+            experiment.refused = (planning.Status.INVALID_CONFIG, str(error))
+        if experiment.plan is None:
+            refused += 1
+            assert experiment.refused is not None
+            console.print(f"  {experiment.refused[0].value}: {escape(experiment.refused[1])}")
+            continue
+        _show_plan(console, experiment, experiment.plan)
+    for item in skipped:
+        console.print(f"skipped {' '.join(item.overrides)}: {escape(item.reason)}")
+    return 2 if refused else 0
+
+
+def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
+    symbols = " ".join(f"{name}={value}" for name, value in plan.symbols.items())
+    console.print(f"  phase {plan.phase}, model {plan.model}, shape {plan.shape}, seed {plan.seed}")
+    console.print(f"  target {escape(plan.target.title or plan.target.name)} ({plan.target.backend})")
+    if plan.target.note:
+        console.print(f"  {escape(plan.target.note)}")
+    console.print(f"  {escape(symbols)}")
+    console.print(_buffers(plan))
+    console.print(f"  memory needed: {size(memory_bytes(plan))} (buffers and cache flush)")
+    for launch in plan.prepare:
+        console.print(f"  prepare {escape(_launch(launch))}")
+    console.print(_variants(plan))
+    for variant in plan.variants:
+        for launch in variant.launches:
+            console.print(f"  {variant.name}: {escape(_launch(launch))}")
+    for name, reason in experiment.left_out.items():
+        console.print(f"  {name} SKIPPED: {escape(reason)}")
+    for unit, request in experiment.requests.items():
+        console.print(f"  compile {unit}: {escape(shlex.join(command_line(request)))}")
+
+
+def _buffers(plan: Plan) -> Table:
+    table = Table("buffer", "dims", "dtype", "fill", "bytes", box=None, padding=(0, 2))
+    for buffer in plan.buffers:
+        dims = " × ".join(map(str, buffer.dims))
+        table.add_row(buffer.name, dims, buffer.dtype, buffer.fill.kind, size(nbytes(buffer)))
+    return table
+
+
+def _variants(plan: Plan) -> Table:
+    table = Table(
+        "variant",
+        "bytes read",
+        "written",
+        "FLOP",
+        "FLOP/byte",
+        "bound",
+        "launches",
+        "checks",
+        box=None,
+        padding=(0, 2),
+    )
+    for variant in plan.variants:
+        table.add_row(
+            variant.name,
+            size(variant.bytes_read),
+            size(variant.bytes_written),
+            f"{variant.flops:,}",
+            f"{variant.intensity:.3g}",
+            bound(variant, plan.target) or "–",
+            str(len(variant.launches)) if variant.launches else "workload",
+            ", ".join(check.name for check in variant.checks),
+        )
+    return table
+
+
+def _launch(launch: Launch) -> str:
+    shared = f" shared={launch.shared_bytes}" if launch.shared_bytes else ""
+    grid, block = ("x".join(map(str, dims)) for dims in (launch.grid, launch.block))
+    return f"{launch.function} grid={grid} block={block}{shared}"
+
+
+def size(count: int) -> str:
+    """``268.4 MB``: decimal units, as bandwidths are."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.4g} {unit}"
+        value /= 1000
+    return f"{value:.4g} TB"

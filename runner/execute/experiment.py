@@ -1,0 +1,93 @@
+"""One planned experiment, from compiled programs to results on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from runner.build.host import sanitizer_environment
+from runner.build.model import BuildRequest, CompileError, Program
+from runner.execute.assemble import About, add_speedups, result
+from runner.execute.conversation import Job, outcomes
+from runner.execute.planning import Experiment
+from runner.result import document
+from runner.result.metrics import Ceilings
+from runner.result.model import Result, Status
+from runner.worker.client import WorkerKey, WorkerPool
+from runner.worker.protocol import Outcome
+
+Built = Mapping[BuildRequest, Program | CompileError]
+OnEvent = Callable[[str, str], None]
+
+
+def folder_of(experiment: Experiment, variant: str) -> Path:
+    """Where a variant's result and artifacts lie. A refused experiment has no variant: the job's own folder."""
+    return experiment.point.folder / variant if variant else experiment.point.folder
+
+
+def measured(
+    experiment: Experiment,
+    built: Built,
+    pool: WorkerPool,
+    about: About,
+    ceilings: Ceilings,
+    on_event: OnEvent,
+) -> Iterator[Result]:
+    """Runs the experiment; each result is on disk before it is yielded."""
+    for outcome in outcomes_of(experiment, built, pool, on_event):
+        plan = experiment.plan if outcome.variant else None
+        made = result(about, plan, outcome, ceilings, experiment.settings.max_rsd)
+        document.write(made, folder_of(experiment, outcome.variant))
+        yield made
+
+
+def finish(experiment: Experiment, results: list[Result]) -> None:
+    """Adds what only the whole experiment knows, the speed-ups, and writes those results again."""
+    if experiment.plan is None:
+        return
+    add_speedups(results, experiment.plan.baseline)
+    for made in results:
+        if "speedup" in made.metrics:
+            document.write(made, folder_of(experiment, made.variant))
+
+
+def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event: OnEvent) -> Iterator[Outcome]:
+    """What happens to each variant, whether it can be run or not."""
+    if experiment.plan is None:
+        status, message = experiment.refused or (Status.INVALID_CONFIG, "not planned")
+        yield Outcome("", status, message)
+        return
+    for name, reason in experiment.left_out.items():
+        yield Outcome(name, Status.SKIPPED, reason)
+    programs: dict[str, Path] = {}
+    for unit, request in experiment.requests.items():
+        program = built[request]
+        if isinstance(program, CompileError):
+            for variant in experiment.plan.variants:
+                yield Outcome(variant.name, Status.COMPILE_ERROR, str(program))
+            return
+        programs[unit] = program.path
+    job = Job(
+        plan=experiment.plan,
+        programs=programs,
+        settings=experiment.settings,
+        timeout_s=experiment.config.timeout_s,
+        key=worker_key(experiment),
+    )
+    yield from outcomes(pool, job, on_event)
+
+
+def worker_key(
+    experiment: Experiment, prefix: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
+) -> WorkerKey:
+    """Which worker the experiment needs; ``prefix`` and ``environment`` are a profiler's."""
+    assert experiment.plan is not None
+    variables = {**experiment.config.environment, **(environment or {})}
+    if experiment.plan.sanitize and experiment.plan.target.backend == "host":
+        variables.update(sanitizer_environment())
+    return WorkerKey(
+        backend=experiment.plan.target.backend,
+        devices=experiment.plan.devices,
+        environment=tuple(sorted(variables.items())),
+        prefix=prefix,
+    )

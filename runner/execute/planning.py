@@ -1,0 +1,70 @@
+"""Every point of a command planned before anything is compiled or allocated."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.backend.base import DeviceInfo
+from runner.build.api import requests
+from runner.build.model import BuildRequest, CompileError
+from runner.config.points import Point
+from runner.config.schema import Config
+from runner.execute.settings import measure_settings
+from runner.measure.settings import MeasureSettings
+from runner.paths import cuda_src_dir
+from runner.plan.errors import FamilyError, PlanError, TooLarge
+from runner.plan.model import Plan, Target
+from runner.plan.planner import make_plan
+from runner.result.model import Status
+
+
+@dataclass
+class Experiment:
+    """One point, and either a plan or the reason why there is none."""
+
+    point: Point
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    plan: Plan | None = None
+    settings: MeasureSettings = field(default_factory=MeasureSettings)
+    requests: dict[str, BuildRequest] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Variants that cannot run at this point, with the reason."""
+    refused: tuple[Status, str] | None = None
+    devices: tuple[DeviceInfo, ...] = ()
+
+    @property
+    def config(self) -> Config:
+        return self.point.config
+
+    @property
+    def title(self) -> str:
+        """``kv_quant shape.context=4096``: the family and what the user varied."""
+        varied = [line for line in self.point.overrides if not line.startswith("kernel=")]
+        return " ".join([self.config.kernel.name, *varied])
+
+
+def roots(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
+    """Where a family's source and reference are looked for: the user's own folders first."""
+    own = [folder / name for folder in config_dirs for name in ("", "cuda_src", "references")]
+    beside = [folder.parent / name for folder in config_dirs for name in ("cuda_src", "references", "")]
+    return (*own, *beside, cuda_src_dir())
+
+
+def plan(experiment: Experiment, target: Target) -> None:
+    """Fills in plan, settings and compile requests, or the reason for refusing."""
+    config = experiment.config
+    try:
+        experiment.settings = measure_settings(config.measure, target.backend)
+        experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
+        experiment.requests = requests(experiment.plan)
+    except TooLarge as error:
+        experiment.refused = (Status.OUT_OF_MEMORY, str(error))
+    except (PlanError, FamilyError) as error:
+        experiment.refused = (Status.INVALID_CONFIG, str(error))
+    except CompileError as error:
+        experiment.refused = (Status.COMPILE_ERROR, str(error))
+    if experiment.refused:
+        experiment.plan = None

@@ -1,0 +1,155 @@
+"""A worker that dies, hangs or faults costs the variant it was at, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.execute.conversation import Job, outcomes
+from runner.measure.settings import MeasureSettings
+from runner.plan.model import Plan, Target, Variant
+from runner.result.model import Status
+from runner.worker.client import WorkerDied, WorkerKey, WorkerTimeout
+from runner.worker.protocol import Outcome, outcome_to_dict
+
+NAMES = ("a", "b", "c")
+
+
+def plan(sanitize: bool = False) -> Plan:
+    variants = tuple(Variant(name, (), (), 0, 0, 0, "float32") for name in NAMES)
+    return Plan(
+        kernel="k",
+        phase="decode",
+        params={},
+        symbols={},
+        model="m",
+        shape="s",
+        target=Target("host"),
+        devices=(0,),
+        source="",
+        reference="",
+        defines={},
+        flags=(),
+        buffers=(),
+        prepare=(),
+        variants=variants,
+        baseline="a",
+        seed=0,
+        sanitize=sanitize,
+    )
+
+
+def passed(name: str) -> dict[str, Any]:
+    return {"kind": "outcome", "outcome": outcome_to_dict(Outcome(name, Status.PASSED))}
+
+
+def faulted(name: str) -> dict[str, Any]:
+    outcome = Outcome(name, Status.RUNTIME_ERROR, "illegal address")
+    return {"kind": "outcome", "outcome": outcome_to_dict(outcome)}
+
+
+def started(name: str) -> dict[str, Any]:
+    return {"kind": "started", "variant": name}
+
+
+class ScriptedWorker:
+    """Answers a ``run`` with the next script: messages to yield, or an exception to raise."""
+
+    def __init__(self, pool: ScriptedPool) -> None:
+        self.pool = pool
+
+    def send(self, kind: str, **fields: Any) -> None:
+        self.pool.requests.append(fields["variants"][:])
+
+    def messages(self, timeout_s: float, last: str) -> Iterator[dict[str, Any]]:
+        for item in self.pool.scripts.pop(0):
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+
+class ScriptedPool:
+    """Stands in for ``WorkerPool``; counts how often the worker had to be replaced."""
+
+    def __init__(self, *scripts: list[dict[str, Any] | Exception]) -> None:
+        self.scripts = list(scripts)
+        self.requests: list[list[str]] = []
+        self.discarded = 0
+
+    def get(self, key: WorkerKey) -> ScriptedWorker:
+        return ScriptedWorker(self)
+
+    def discard(self) -> None:
+        self.discarded += 1
+
+
+def run(pool: ScriptedPool) -> list[tuple[str, Status]]:
+    job = Job(plan(), {"main": Path("main.so")}, MeasureSettings(), 5.0, WorkerKey("host", (0,)))
+    return [(outcome.variant, outcome.status) for outcome in outcomes(pool, job)]  # type: ignore[arg-type]
+
+
+DONE = {"kind": "done"}
+
+
+def test_all_variants_in_one_conversation() -> None:
+    pool = ScriptedPool([started("a"), passed("a"), started("b"), passed("b"), started("c"), passed("c"), DONE])
+    assert run(pool) == [(name, Status.PASSED) for name in NAMES]
+    assert pool.requests == [["a", "b", "c"]]
+    assert pool.discarded == 0
+
+
+def test_a_crash_costs_one_variant_and_the_rest_run_in_a_new_worker() -> None:
+    crash = WorkerDied("the worker was killed by SIGSEGV", "")
+    pool = ScriptedPool(
+        [started("a"), passed("a"), started("b"), crash],
+        [started("c"), passed("c"), DONE],
+    )
+    assert run(pool) == [("a", Status.PASSED), ("b", Status.RUNTIME_ERROR), ("c", Status.PASSED)]
+    assert pool.requests == [["a", "b", "c"], ["c"]]
+    assert pool.discarded == 1
+
+
+def test_a_hang_is_a_timeout_and_the_rest_run() -> None:
+    pool = ScriptedPool(
+        [started("a"), WorkerTimeout("no answer")],
+        [started("b"), passed("b"), started("c"), passed("c"), DONE],
+    )
+    assert run(pool) == [("a", Status.TIMEOUT), ("b", Status.PASSED), ("c", Status.PASSED)]
+
+
+def test_a_reported_fault_is_filed_once_and_the_worker_is_replaced() -> None:
+    pool = ScriptedPool(
+        [started("a"), faulted("a"), WorkerDied("the worker exited with code 3", "")],
+        [started("b"), passed("b"), started("c"), passed("c"), DONE],
+    )
+    assert run(pool) == [("a", Status.RUNTIME_ERROR), ("b", Status.PASSED), ("c", Status.PASSED)]
+    assert pool.discarded == 1
+
+
+def test_a_death_before_any_variant_fails_them_all_and_ends() -> None:
+    pool = ScriptedPool([WorkerDied("the worker was killed by SIGKILL", "")])
+    assert run(pool) == [(name, Status.RUNTIME_ERROR) for name in NAMES]
+
+
+def test_a_failed_preparation_gives_its_status_to_every_variant() -> None:
+    pool = ScriptedPool([{"kind": "failed", "status": "OUT_OF_MEMORY", "message": "needs 9 GiB, 1 GiB free"}])
+    assert run(pool) == [(name, Status.OUT_OF_MEMORY) for name in NAMES]
+    assert pool.discarded == 0
+
+
+@pytest.mark.parametrize(
+    ("detail", "advice"),
+    [
+        ("the worker was killed by SIGSEGV", "sanitize=true"),
+        ("the worker was killed by SIGKILL", "ran out of memory"),
+        ("the worker exited with code 1", "ValueError: bad reference"),
+    ],
+)
+def test_the_message_says_what_to_do(detail: str, advice: str) -> None:
+    pool = ScriptedPool([WorkerDied(detail, "Traceback\nValueError: bad reference\n")])
+    job = Job(plan(), {}, MeasureSettings(), 5.0, WorkerKey("host", (0,)))
+    first = next(iter(outcomes(pool, job)))  # type: ignore[arg-type]
+    assert advice in first.message
