@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -44,14 +45,14 @@ class Case:
             known = ", ".join(sorted(self._plan.symbols))
             raise CaseError(f"unknown symbol {symbol!r} of {self._plan.kernel}; known are: {known}") from None
 
-    def input(self, name: str, *leading: int) -> npt.NDArray[Any]:
+    def input(self, name: str, *leading: SupportsIndex) -> npt.NDArray[Any]:
         """Elements of buffer ``name`` at the leading indices, shape ``dims[len(leading):]``, read-only.
 
         float32 for floating-point types (float64 for float64) and int64 for integers: the values the device
         holds after the fill, without rounding. Raises ``CaseError`` for an unknown buffer or index and
         for a buffer that a kernel computes, not the generator.
         """
-        key = (name, tuple(int(index) for index in leading))
+        key = (name, tuple(operator.index(index) for index in leading))
         if key in self._memo:
             self._memo.move_to_end(key)
             return self._memo[key]

@@ -56,10 +56,24 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 def plan(*buffers: Buffer, seed: int = 11) -> Plan:
     return Plan(
-        kernel="k", phase="decode", params={}, symbols={}, model="m", shape="s", target=Target("host"), devices=(0,),
-        source="", reference="", defines={}, flags=(), buffers=buffers, prepare=(), variants=(), baseline="",
+        kernel="k",
+        phase="decode",
+        params={},
+        symbols={},
+        model="m",
+        shape="s",
+        target=Target("host"),
+        devices=(0,),
+        source="",
+        reference="",
+        defines={},
+        flags=(),
+        buffers=buffers,
+        prepare=(),
+        variants=(),
+        baseline="",
         seed=seed,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -173,17 +187,29 @@ def test_nvcc_compiles_without_a_warning(tmp_path: Path, repository: Path, arch:
     nvcc = shutil.which("nvcc")
     if not nvcc:
         pytest.skip("no nvcc on the PATH")
-    known = subprocess.run(
-        [nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True
-    ).stdout.split()
+    listing = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True)
+    known = listing.stdout.split()
     if arch not in known and arch.rstrip("a") not in known:
         pytest.skip(f"this nvcc does not know {arch}")
     source = repository / "cuda_src" / "common" / "fill.cu"
     warnings = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]
     done = subprocess.run(
-        [nvcc, "-ptx", f"-arch={arch}", "--std=c++17", "-fmad=false", *warnings, str(source), "-o", "fill.ptx"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            nvcc,
+            "-ptx",
+            f"-arch={arch}",
+            "--std=c++17",
+            "-fmad=false",
+            *warnings,
+            str(source),
+            "-o",
+            "fill.ptx",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0 and not done.stderr, done.stderr
     text = (tmp_path / "fill.ptx").read_text()
     assert "fma.rn.f32" not in text
@@ -228,11 +254,14 @@ def test_launch_of_a_constant(name: str, function: str, bits: int) -> None:
     assert launch.arguments[2] == Argument("uint64", value=bits)
 
 
-@pytest.mark.parametrize("buffer", [
-    Buffer("x", (8,), "int8", Fill()),
-    Buffer("x", (8,), "int8", Fill("zeros")),
-    Buffer("x", (8, 0), "int8", Fill("integers", low=0, high=2)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        Buffer("x", (8,), "int8", Fill()),
+        Buffer("x", (8,), "int8", Fill("zeros")),
+        Buffer("x", (8, 0), "int8", Fill("integers", low=0, high=2)),
+    ],
+)
 def test_nothing_to_launch(buffer: Buffer) -> None:
     assert fill_launches(plan(buffer), buffer) == []
 

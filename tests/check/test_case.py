@@ -1,0 +1,108 @@
+"""What a reference sees: symbols and exactly the values the device holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from runner.check import generator
+from runner.check.case import Case, CaseError
+from runner.plan import dtypes
+from runner.plan.model import Buffer, Fill, Plan, Target
+
+KINDS = {True: Fill("uniform"), False: Fill("integers", low=0, high=100)}
+
+
+def plan(*buffers: Buffer) -> Plan:
+    return Plan(
+        kernel="kv",
+        phase="decode",
+        params={},
+        symbols={"T": 64, "D": 16},
+        model="m",
+        shape="s",
+        target=Target("host"),
+        devices=(0,),
+        source="",
+        reference="",
+        defines={},
+        flags=(),
+        buffers=buffers,
+        prepare=(),
+        variants=(),
+        baseline="",
+        seed=5,
+    )
+
+
+def test_symbols_and_seed() -> None:
+    case = Case(plan())
+    assert (case["T"], case["D"], case.seed) == (64, 16, 5)
+    with pytest.raises(CaseError, match="unknown symbol 'H' of kv; known are: D, T"):
+        case["H"]
+
+
+@pytest.mark.parametrize("name", dtypes.NAMES)
+def test_inputs_are_the_devices_values(name: str) -> None:
+    buffer = Buffer("k", (3, 4, 5), name, KINDS[dtypes.is_float(name)])
+    held = generator.values(buffer, 5, 0, 60).reshape(3, 4, 5)
+    made = Case(plan(buffer)).input("k")
+    wide = {"float64": np.float64}.get(name, np.float32 if dtypes.is_float(name) else np.int64)
+    assert made.dtype == wide
+    assert made.shape == (3, 4, 5)
+    assert np.array_equal(made.astype(np.float64), held.astype(np.float64))
+
+
+def test_leading_indices_select_a_block() -> None:
+    case = Case(plan(Buffer("k", (3, 4, 5), "float16", Fill("uniform"))))
+    whole = case.input("k")
+    assert np.array_equal(case.input("k", 2), whole[2])
+    assert np.array_equal(case.input("k", 2, np.int64(1)), whole[2, 1])
+    assert case.input("k", 2, 1, 4) == whole[2, 1, 4]
+    assert case.input("k", 2, 1, 4).shape == ()
+
+
+def test_a_far_block_of_a_huge_buffer_costs_only_itself() -> None:
+    buffer = Buffer("k", (1 << 20, 1 << 20, 8), "int8", Fill("integers", low=-8, high=8))
+    made = Case(plan(buffer)).input("k", (1 << 20) - 1, 3)
+    start = (((1 << 20) - 1) * (1 << 20) + 3) * 8
+    assert made.tolist() == generator.values(buffer, 5, start, 8).tolist()
+
+
+def test_a_repeated_call_is_remembered_and_cannot_be_written() -> None:
+    case = Case(plan(Buffer("k", (3, 4), "float32", Fill("uniform"))))
+    first = case.input("k", 1)
+    assert case.input("k", 1) is first
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1
+
+
+def test_memory_stays_below_the_cap() -> None:
+    case = Case(plan(Buffer("k", (5, 256), "float32", Fill("uniform"))), memo_bytes=2048)
+    first, second = case.input("k", 0), case.input("k", 1)
+    assert case.input("k", 0) is first  # now the most recently used
+    case.input("k", 2)  # a third kilobyte: the least recently used goes
+    assert case.input("k", 0) is first
+    assert case.input("k", 1) is not second
+    assert np.array_equal(case.input("k", 1), second)
+
+
+def test_a_block_larger_than_the_cap_is_given_and_not_kept() -> None:
+    case = Case(plan(Buffer("k", (5, 256), "float32", Fill("uniform"))), memo_bytes=100)
+    assert case.input("k", 0) is not case.input("k", 0)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (("v",), "unknown buffer 'v'; the plan has: k, q"),
+        (("q",), "'q' has no fill, a kernel computes it: .*generated buffers .k."),
+        (("k", 3), "'k': index 3 of axis 0 is outside 0 … 2"),
+        (("k", 0, -1), "index -1 of axis 1 is outside 0 … 3"),
+        (("k", 0, 0, 0), "has 2 dimensions, 3 indices given"),
+    ],
+)
+def test_what_is_not_there_is_refused(ask: tuple[str, int], message: str) -> None:
+    case = Case(plan(Buffer("k", (3, 4), "float32", Fill("uniform")), Buffer("q", (3,), "int8")))
+    with pytest.raises(CaseError, match=message):
+        case.input(*ask)
