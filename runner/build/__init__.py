@@ -1,0 +1,1 @@
+"""Compiling kernel sources: nvcc and the CPU's compiler, with one cache. The entry is ``runner.build.api``."""
