@@ -27,6 +27,4 @@ def measure_host(
         samples.append((timer_ns() - begin) * 1e-3)
         on_sample("host", samples[-1])
         reason = stopper.stop(samples[-1])
-    return Series(
-        mode="host", method="host_clock", samples_us=samples, stop_reason=reason, wall_s=stopper.wall_s
-    )
+    return Series(mode="host", method="host_clock", samples_us=samples, stop_reason=reason, wall_s=stopper.wall_s)

@@ -19,7 +19,7 @@ OUTLIER = 10.0
 SCORE_FLOOR = 1e-3
 """Smallest spread assumed, as a share of the median: identical samples have a MAD of zero."""
 
-FLAG_SAMPLES = 12
+FLAG_SAMPLES = 24
 """Fewest samples for the flags ``drift`` and ``bimodal``."""
 
 BIMODAL_EXPLAINED = 0.85
@@ -31,6 +31,10 @@ BIMODAL_GAP = 0.02
 
 DRIFT = 0.005
 """Least change between the first and the last third, as a share of the median."""
+DRIFT_CORRELATION = 0.6
+"""Least rank correlation of the samples with their order, and ..."""
+DRIFT_SIGMAS = 3.5
+"""... how many times its own standard deviation (1 / sqrt(n - 1) for noise) it must be."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,7 @@ def summarise(samples: Sequence[float]) -> Summary:
     if not np.isfinite(values).all():
         raise ValueError("samples to summarise must be finite")
     count, ordered = values.size, np.sort(values)
-    low, q1, median, q3, p95, p99, high = (
-        float(v) for v in np.percentile(ordered, (0, 25, 50, 75, 95, 99, 100))
-    )
+    low, q1, median, q3, p95, p99, high = (float(v) for v in np.percentile(ordered, (0, 25, 50, 75, 95, 99, 100)))
     scores = _scores(values, median)
     interval = _median_interval(ordered)
     return Summary(
@@ -86,7 +88,7 @@ def summarise(samples: Sequence[float]) -> Summary:
         median_low=interval[0] if interval else None,
         median_high=interval[1] if interval else None,
         outliers=int(np.count_nonzero(scores > OUTLIER)),
-        flags=_flags(values, ordered, median, q3 - q1, scores),
+        flags=_flags(values, ordered, median, scores),
     )
 
 
@@ -104,9 +106,7 @@ def _scores(values: npt.NDArray[np.float64], median: float) -> npt.NDArray[np.fl
     return distance / spread
 
 
-def _median_interval(
-    ordered: npt.NDArray[np.float64], confidence: float = 0.95
-) -> tuple[float, float] | None:
+def _median_interval(ordered: npt.NDArray[np.float64], confidence: float = 0.95) -> tuple[float, float] | None:
     """The innermost pair of order statistics, symmetric in rank, that holds the median with ``confidence``.
 
     The number of samples below the median is binomial with p = 1/2, whatever the distribution.
@@ -125,20 +125,29 @@ def _flags(
     values: npt.NDArray[np.float64],
     ordered: npt.NDArray[np.float64],
     median: float,
-    iqr: float,
     scores: npt.NDArray[np.float64],
 ) -> tuple[str, ...]:
     found = []
-    if values.size >= 3 and scores[0] > OUTLIER and values[0] > median:
+    lone = np.count_nonzero(scores > OUTLIER) < max(2, BIMODAL_SHARE * values.size)
+    if values.size >= 3 and scores[0] > OUTLIER and values[0] > median and lone:
         found.append("first_outlier")
     if values.size >= FLAG_SAMPLES:
-        third = values.size // 3
-        moved = abs(float(np.median(values[-third:])) - float(np.median(values[:third])))
-        if moved > max(iqr, DRIFT * abs(median)):
+        if _drifts(values, median):
             found.append("drift")
         elif _bimodal(ordered, median):
             found.append("bimodal")
     return tuple(found)
+
+
+def _drifts(values: npt.NDArray[np.float64], median: float) -> bool:
+    """The samples rise or fall with their order, and by an amount that matters."""
+    n, third = values.size, values.size // 3
+    moved = abs(float(np.median(values[-third:])) - float(np.median(values[:third])))
+    if moved <= DRIFT * abs(median):
+        return False
+    ranks = np.argsort(np.argsort(values))
+    correlation = abs(float(np.corrcoef(ranks, np.arange(n))[0, 1]))
+    return correlation > max(DRIFT_CORRELATION, DRIFT_SIGMAS / math.sqrt(n - 1))
 
 
 def _bimodal(ordered: npt.NDArray[np.float64], median: float) -> bool:
