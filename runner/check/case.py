@@ -88,9 +88,7 @@ class Case:
 def _flat(buffer: Buffer, leading: tuple[int, ...]) -> int:
     """First element of the block under ``leading``."""
     if len(leading) > len(buffer.dims):
-        raise CaseError(
-            f"buffer {buffer.name!r} has {len(buffer.dims)} dimensions, {len(leading)} indices given"
-        )
+        raise CaseError(f"buffer {buffer.name!r} has {len(buffer.dims)} dimensions, {len(leading)} indices given")
     start = 0
     for axis, (index, dim) in enumerate(zip(leading, buffer.dims, strict=False)):
         if not 0 <= index < dim:

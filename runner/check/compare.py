@@ -101,10 +101,9 @@ def same(
 ) -> str:
     """Empty when two outputs agree, bit for bit (``exact``) or within the tolerance; or what changed."""
     before, after = _comparable(first, check.exact), _comparable(second, check.exact)
-    if check.exact:
-        changed = before != after
-    else:
-        changed = ~(np.abs(after - before) <= check.atol + check.rtol * np.abs(before))
+    # Written so that a NaN counts as a change.
+    within = before == after if check.exact else np.abs(after - before) <= check.atol + check.rtol * np.abs(before)
+    changed = ~within
     if not changed.any():
         return ""
     where = _Where(check, rows if rows is not None else np.arange(len(first), dtype=np.int64), dims)
@@ -145,9 +144,7 @@ def _not_finite(out: npt.NDArray[Any], got: npt.NDArray[Any], ref: npt.NDArray[A
     never = _poisoned(out)
     bad = ~np.isfinite(got)
     at = int(np.argmax(bad))
-    message = (
-        f"{int(np.count_nonzero(bad))} of {bad.size} elements not finite, {where(at)}: {_pair(got, ref, at)}"
-    )
+    message = f"{int(np.count_nonzero(bad))} of {bad.size} elements not finite, {where(at)}: {_pair(got, ref, at)}"
     return f"{_never(never, where)}; {message}" if never.any() else message
 
 

@@ -41,9 +41,7 @@ def fill_launches(plan: Plan, buffer: Buffer) -> list[Launch]:
         ]
     stores = -(-buffer.elements * dtypes.itemsize(buffer.dtype) // _STORE_BYTES)
     blocks = min(MAX_BLOCKS, -(-stores // BLOCK))
-    return [
-        Launch(function, (blocks, 1, 1), (BLOCK, 1, 1), tuple(arguments), unit="fill", device=buffer.device)
-    ]
+    return [Launch(function, (blocks, 1, 1), (BLOCK, 1, 1), tuple(arguments), unit="fill", device=buffer.device)]
 
 
 def _bits(buffer: Buffer) -> int:

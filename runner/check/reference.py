@@ -35,9 +35,7 @@ def load(reference: str) -> Expected:
     return found
 
 
-def evaluate(
-    expected: Expected, plan: Plan, case: Case, check: Check, rows: npt.NDArray[np.int64]
-) -> npt.NDArray[Any]:
+def evaluate(expected: Expected, plan: Plan, case: Case, check: Check, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Calls ``expected`` for ``rows`` (flat indices over the output's first ``row_dims`` dimensions).
 
     Returns shape ``(len(rows), *output.dims[row_dims:])``: float64, or int64 from a reference in integers.
@@ -78,9 +76,7 @@ def _load_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise BadReference(f"reference module {name!r} does not exist") from error
-        raise BadReference(
-            f"reference module {name!r} needs {error.name!r}, which is not installed"
-        ) from error
+        raise BadReference(f"reference module {name!r} needs {error.name!r}, which is not installed") from error
     except Exception as error:
         raise BadReference(f"reference module {name!r} fails while loading: {error!r}") from error
 

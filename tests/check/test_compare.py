@@ -109,9 +109,7 @@ def test_all_zero_fails_whatever_the_tolerance() -> None:
     assert compare(loose, np.zeros_like(REF), np.zeros_like(REF)).passed
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.float64]
-)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.float64])
 def test_a_poisoned_float_output_was_never_written(dtype: Any) -> None:
     result = compare(CHECK, poison(REF.shape, dtype), REF)
     assert not result.passed
@@ -163,9 +161,7 @@ def test_an_empty_output_passes() -> None:
 
 
 def test_shapes_must_agree() -> None:
-    with pytest.raises(
-        ValueError, match=r"check 'scan': output of shape \(3, 2\), reference of shape \(2, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"check 'scan': output of shape \(3, 2\), reference of shape \(2, 2\)"):
         compare(CHECK, output(), REF[:2])
 
 

@@ -43,9 +43,7 @@ def test_the_mixer_is_splitmix64() -> None:
     ]
 
 
-@given(
-    st.integers(0, MASK), st.integers(0, 1 << 45), st.floats(-1e3, 1e3, width=32), st.floats(0, 1e3, width=32)
-)
+@given(st.integers(0, MASK), st.integers(0, 1 << 45), st.floats(-1e3, 1e3, width=32), st.floats(0, 1e3, width=32))
 def test_uniform_follows_the_definition(key: int, start: int, low: float, width: float) -> None:
     high = low + width
     made = generator.uniform(key, start, 3, low, high)
@@ -53,9 +51,7 @@ def test_uniform_follows_the_definition(key: int, start: int, low: float, width:
     assert made.tolist() == [scalar_uniform(key, start + i, low, high) for i in range(3)]
 
 
-@given(
-    st.integers(0, MASK), st.integers(0, 1 << 45), st.integers(-(1 << 40), 1 << 40), st.integers(1, 1 << 32)
-)
+@given(st.integers(0, MASK), st.integers(0, 1 << 45), st.integers(-(1 << 40), 1 << 40), st.integers(1, 1 << 32))
 def test_integers_follow_the_definition(key: int, start: int, low: int, span: int) -> None:
     made = generator.integers(key, start, 3, low, low + span)
     assert made.dtype == np.int64

@@ -94,9 +94,7 @@ def test_only_sampled_rows_are_read(plan: Plan) -> None:
     (result,) = verifier.verify("base", memory.read)
     rows = verifier.rows(FP32)
     assert result.passed and result.rows_checked == len(rows) == 5
-    read = [
-        row for _, start, count in memory.reads for row in range(start // WIDTH, (start + count) // WIDTH)
-    ]
+    read = [row for _, start, count in memory.reads for row in range(start // WIDTH, (start + count) // WIDTH)]
     assert read == rows.tolist()
     assert read[0] == 0 and read[-1] == ROWS - 1
 

@@ -29,12 +29,12 @@ def test_float8_is_the_finite_format() -> None:
 @pytest.mark.parametrize("call", [dtypes.itemsize, dtypes.numpy_dtype, dtypes.is_float])
 def test_unknown_name_gives_the_nearest_and_the_list(call: object) -> None:
     assert callable(call)
-    with pytest.raises(dtypes.UnknownDtype, match="'flaot16': did you mean 'float16'.*float8_e4m3"):
+    with pytest.raises(dtypes.UnknownDtype, match=r"'flaot16': did you mean 'float16'.*float8_e4m3"):
         call("flaot16")
 
 
 def test_unlike_anything_gives_only_the_list() -> None:
-    with pytest.raises(dtypes.UnknownDtype, match="'zzz': allowed are float64, float32"):
+    with pytest.raises(dtypes.UnknownDtype, match=r"'zzz': allowed are float64, float32"):
         dtypes.itemsize("zzz")
 
 
