@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.profile.find import find
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 _FOREIGN = (
     "MLFLOW_TRACKING_URI",
@@ -36,7 +38,8 @@ def gpu_reason() -> str:
 @lru_cache(maxsize=1)
 def nsys_reason() -> str:
     """Why tests marked ``nsys`` cannot run here; empty when they can."""
-    return "" if shutil.which("nsys") else "no Nsight Systems (nsys is not on the PATH)"
+    found = find()
+    return found if isinstance(found, str) else ""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -52,10 +55,10 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         for name in _FOREIGN:
             patch.delenv(name, raising=False)
         patch.setenv("RUNNER_CACHE", str(tmp_path_factory.mktemp("runner-cache")))
+        # A test never waits for an experiment of another command on this machine.
+        patch.setenv("RUNNER_LOCKS", str(tmp_path_factory.mktemp("runner-locks")))
         # Child processes started in another folder find this checkout, installed or not.
-        patch.setenv(
-            "PYTHONPATH", os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-        )
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")])))
         yield
 
 
