@@ -1,0 +1,85 @@
+"""Keeps what is private out of a report, and ends what a tool leaves behind.
+
+Nsight Systems stores in every report the environment and the command line of each process it can see, the
+user's shells included (seen with 2023.4; no option turns it off). A report is made to be shared, so:
+
+* variables that look like credentials are blanked for the tool and the worker;
+* the tool runs in a process namespace of its own where the kernel allows it, and sees only its own processes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import psutil
+
+from runner.result.environment import is_secret
+
+SWITCH = "RUNNER_PROFILE_ISOLATE"
+"""``0`` runs the tool in the ordinary process namespace."""
+_END_S = 5.0
+_NAMESPACE = ("--pid", "--fork", "--mount-proc", "--kill-child")
+_WAYS = (
+    ("unshare", *_NAMESPACE),
+    ("unshare", "--user", "--map-current-user", *_NAMESPACE),
+)
+
+
+def namespace_prefix() -> tuple[str, ...]:
+    """Command line that starts a program seeing only itself and its children; empty where not allowed.
+
+    Killing the started process ends everything within.
+    """
+    return () if os.environ.get(SWITCH) == "0" else _working_way()
+
+
+@lru_cache(maxsize=1)
+def _working_way() -> tuple[str, ...]:
+    for way in _WAYS:
+        try:
+            done = subprocess.run(
+                [*way, "true"], capture_output=True, timeout=10, check=False, stdin=subprocess.DEVNULL
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return way
+    return ()
+
+
+def blanked(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables to set empty so that no credential reaches a report."""
+    return {name: "" for name, value in environment.items() if value and is_secret(name, value)}
+
+
+def end_all(scratch: Path) -> int:
+    """Kills every process that was started with ``TMPDIR=scratch``; returns how many.
+
+    Needed where there is no namespace: the agent and the profiled program have sessions of their own, so the
+    process group of the tool does not reach them.
+    """
+    ended = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("TMPDIR") == str(scratch):
+                process.kill()
+                ended.append(process)
+        except psutil.Error:
+            continue  # gone meanwhile, or another user's
+    # Not psutil's wait, which would take a child's exit code away from whoever started it.
+    deadline = time.monotonic() + _END_S
+    while any(map(_lives, ended)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return len(ended)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False

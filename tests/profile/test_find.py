@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.profile import find
+
+VERSION = 'echo "NVIDIA Nsight Systems version {0}"'
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("RUNNER_NSYS", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(find, "_ROOTS", (str(tmp_path / "opt"),))
+    find._version.cache_clear()
+    yield
+    find._version.cache_clear()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str, str], Path]:
+    def make(place: str, body: str) -> Path:
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+def test_nothing_found_gives_the_install_hint() -> None:
+    reason = find.find()
+    assert isinstance(reason, str)
+    assert "no nsys was found" in reason
+    assert "nsight-systems-cli" in reason
+
+
+def test_the_one_on_the_path_wins(program: Callable[[str, str], Path]) -> None:
+    program("opt/nsight-systems-2025.1/bin/nsys", VERSION.format("2025.1.1"))
+    path = program("bin/nsys", VERSION.format("2023.4.4.54-234433681190v0"))
+    assert find.find() == find.Nsys(path, "2023.4.4.54-234433681190v0")
+
+
+def test_a_wrapper_that_fails_is_passed_over_for_the_newest_installed(
+    program: Callable[[str, str], Path],
+) -> None:
+    program("bin/nsys", "echo 'nsys: Nsight Systems is not installed' >&2; exit 1")
+    program("opt/nsight-systems/2023.4/target-linux-x64/nsys", VERSION.format("2023.4.1"))
+    newest = program("opt/nsight-systems/2025.1/target-linux-x64/nsys", VERSION.format("2025.1.1"))
+    assert find.find() == find.Nsys(newest, "2025.1.1")
+
+
+def test_only_a_broken_one_is_named_with_its_message(program: Callable[[str, str], Path]) -> None:
+    path = program("bin/nsys", "echo 'libfoo.so: cannot open shared object file' >&2; exit 127")
+    reason = find.find()
+    assert isinstance(reason, str)
+    assert str(path) in reason
+    assert "libfoo.so" in reason
+
+
+def test_a_chosen_one_is_never_replaced_by_another(
+    program: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program("bin/nsys", VERSION.format("2023.4.1"))
+    monkeypatch.setenv("RUNNER_NSYS", "/not/there/nsys")
+    reason = find.find()
+    assert isinstance(reason, str)
+    assert "RUNNER_NSYS=/not/there/nsys" in reason
+    assert "no such file" in reason
