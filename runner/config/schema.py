@@ -52,6 +52,8 @@ class Model:
     moe_intermediate: int = 0
     dense_layers: int = 0
     """First layers that are dense in a mixture-of-experts model."""
+    router_bias: bool = False
+    """One bias per expert in every router (DeepSeek-V3)."""
     q_lora_rank: int = 0
     kv_lora_rank: int = 0
     """Multi-head latent attention: size of the cached latent; 0 = not MLA."""

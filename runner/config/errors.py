@@ -1,0 +1,142 @@
+"""One clear message for everything a user can get wrong: the key, the value, what is allowed, the nearest name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, get_origin
+
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf._utils import split_key
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    InterpolationResolutionError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+    ValidationError,
+)
+
+from runner.config.secrets import redact_overrides, redact_text
+
+_EXPECTED = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+_LISTED = 16
+"""More names than this are not listed in a message; the nearest is enough."""
+
+
+class ConfigError(Exception):
+    """The configuration is refused; exit code 2. The message is all the user needs, free of secrets."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that ``name`` is most likely a slip of; empty when none is close."""
+    names = list(known)
+    lowered = {candidate.lower(): candidate for candidate in names}
+    found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.55)
+    return lowered[found[0]] if found else ""
+
+
+def choose_from(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """``did you mean 'decode'? known: …``, shortened where the list is long."""
+    names = list(known)
+    near = nearest(name, names)
+    parts = [f"did you mean '{prefix}{near}'?"] if near else []
+    if len(names) <= _LISTED or not near:
+        parts.append(f"known: {', '.join(names) if names else 'none'}")
+    return " ".join(parts)
+
+
+def unknown_option(group: str, option: str, options: Sequence[str]) -> ConfigError:
+    """A group has no such option."""
+    return ConfigError(f"{group}={option}: no such option; {choose_from(option, options)}")
+
+
+def no_kernel(families: Sequence[str]) -> ConfigError:
+    """No family was chosen, or there are none to choose from."""
+    if not families:
+        return ConfigError("kernel: no family is installed (conf/kernel is empty)")
+    return ConfigError(f"kernel: choose a family, e.g. kernel={families[0]}; known: {', '.join(families)}")
+
+
+def from_override(override: Override, error: Exception, cfg: DictConfig, groups: Sequence[str]) -> ConfigError:
+    """What went wrong while ``override`` was applied to ``cfg``."""
+    line = redact_overrides([str(override.input_line)])[0]
+    cause = _cause(error)
+    key = override.key_or_group
+    if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override.package is not None:
+        return ConfigError(f"{line}: {_unknown_key(key, cfg, groups)}")
+    if isinstance(cause, ValidationError):
+        return ConfigError(f"{line}: {_wrong_type(key, override.value(), cfg, cause)}")
+    return ConfigError(f"{line}: {_first_line(cause or error)}")
+
+
+def from_resolution(error: OmegaConfBaseException) -> ConfigError:
+    """A value that is missing, or whose ``${…}`` cannot be resolved."""
+    key = getattr(error, "full_key", None) or "config"
+    if isinstance(error, MissingMandatoryValue):
+        return ConfigError(f"{key}: has no value; give one with {key}=…")
+    if isinstance(error, InterpolationResolutionError):
+        return ConfigError(f"{key}: cannot be resolved: {_first_line(error)}")
+    return ConfigError(f"{key}: {_first_line(error)}")
+
+
+def from_exception(error: Exception) -> ConfigError:
+    """Any other exception of Hydra, OmegaConf or the YAML parser, as one readable message."""
+    if isinstance(error, ConfigError):
+        return error
+    cause = _cause(error)
+    message = " ".join(part.strip() for part in str(error).splitlines() if part.strip())
+    if cause is not None and str(cause) not in str(error):
+        message = f"{message} {_first_line(cause)}".strip()
+    return ConfigError(redact_text(message or type(error).__name__))
+
+
+def _cause(error: BaseException | None) -> OmegaConfBaseException | None:
+    while error is not None:
+        if isinstance(error, OmegaConfBaseException):
+            return error
+        error = error.__cause__
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return redact_text(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
+
+
+def _unknown_key(key: str, cfg: DictConfig, groups: Sequence[str]) -> str:
+    """Names the part of ``key`` that does not exist, and what does beside it."""
+    node: Any = cfg
+    prefix = ""
+    for part in split_key(key):
+        if not isinstance(node, DictConfig) or node._is_none() or node._is_missing():
+            return f"'{prefix.rstrip('.')}' has no keys below it"
+        child = node._get_node(part)
+        if child is None:
+            known = [str(name) for name in node]
+            if not prefix:
+                known = sorted({*known, *groups})
+                return f"no such key or group '{part}'; {choose_from(part, known)}"
+            text = f"no such key '{prefix}{part}'; {choose_from(part, known, prefix)}"
+            free = not OmegaConf.get_type(node) or OmegaConf.get_type(node) is dict
+            if free and prefix != "kernel.params.":
+                text += f" (a new one is added with +{key}=…)"
+            return text
+        node = child
+        prefix += f"{part}."
+    return f"'{key}' cannot be set"
+
+
+def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: ValidationError) -> str:
+    parts = split_key(key)
+    parent = OmegaConf.select(cfg, ".".join(parts[:-1])) if len(parts) > 1 else cfg
+    node = parent._get_node(parts[-1]) if isinstance(parent, DictConfig) else None
+    if node is None:
+        return _first_line(cause)
+    kind = node._metadata.ref_type
+    if isinstance(node, ListConfig) or get_origin(kind) is list or kind is list:
+        return f"must be a list, e.g. {key}=[{value}]" if not isinstance(value, list) else _first_line(cause)
+    if value is None:
+        return f"must be {_EXPECTED.get(kind, 'given')}, not null"
+    expected = _EXPECTED.get(kind)
+    return f"must be {expected}" if expected else _first_line(cause)

@@ -1,0 +1,44 @@
+"""Override lines as a user writes them: parsed with a clear message, and walked where they are a sweep."""
+
+from __future__ import annotations
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from runner.config.errors import ConfigError
+from runner.config.grammar import parse_line
+from runner.config.secrets import redact_overrides
+
+
+def parse(line: str, loader: ConfigLoader | None = None) -> Override:
+    """One override. Raises ``ConfigError`` where the grammar refuses it."""
+    try:
+        parsed = parse_line(line)
+    except HydraException as error:
+        detail = str(error).splitlines()[0]
+        shown = redact_overrides([line])[0]
+        if shown != line:
+            detail = "the value is not valid"
+        raise ConfigError(
+            f"{shown}: not a valid override ({detail}); write key=value, and quote a value that holds one of "
+            "= ( ) [ ] { } , : or spaces twice, once for the shell: key='\"a=b\"'"
+        ) from error
+    if loader is not None:
+        parsed.config_loader = loader  # glob() asks it for the group's options
+    return parsed
+
+
+def alternatives(override: Override) -> list[str]:
+    """The lines a sweep stands for; a plain override stands for itself."""
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    key = override.get_key_element()
+    if not override.is_discrete_sweep():
+        raise ConfigError(
+            f"{override.input_line}: an interval has no values to walk; use range(start,stop,step) or a list"
+        )
+    lines = [f"{key}={value}" for value in override.sweep_string_iterator()]
+    if not lines:
+        raise ConfigError(f"{override.input_line}: matches nothing")
+    return lines

@@ -1,0 +1,135 @@
+"""What our Hydra plugins do: from a command's overrides to points, and from points to an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.hydra_config import HydraConfig
+from hydra.plugins.launcher import Launcher
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from runner.config.compose import Composer
+from runner.config.errors import ConfigError
+from runner.config.grammar import line_of
+from runner.config.points import Point, Skipped, new_sweep_id, origin, write_inputs, write_sweep
+from runner.config.secrets import redact_overrides, redact_text
+from runner.config.study import Draft, expand
+
+__all__ = ["ConfigError", "Planned", "given_points", "launch_elsewhere", "plan_sweep", "sweep_id_of"]
+
+SWEEP_ID = "RUNNER_SWEEP_ID"
+"""Variable by which jobs of another launcher know their sweep."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A sweep that is composed and checked."""
+
+    sweep_id: str
+    folder: Path
+    lines: tuple[str, ...]
+    points: tuple[Point, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def dry_run(self) -> bool:
+        return any(point.config.dry_run for point in self.points)
+
+    def write(self) -> None:
+        """The sweep's and each point's inputs; a dry run leaves no files."""
+        if self.dry_run:
+            return
+        write_sweep(self.folder, self.sweep_id, self.lines, self.points, self.skipped)
+        for point in self.points:
+            write_inputs(point)
+
+
+def plan_sweep(loader: ConfigLoader, master: DictConfig, lines: Sequence[str]) -> Planned:
+    """Expands a command under ``-m``. ``master`` is Hydra's config of the sweep. Raises ``ConfigError``."""
+    # ${hydra:…} in a user's option is resolved against the running command.
+    HydraConfig.instance().set_config(master)
+    composer = Composer(loader, list(master.hydra.overrides.hydra), master)
+    expansion = expand(composer, lines, sweep=True)
+    folder = Path(str(master.hydra.sweep.dir)).absolute()
+    identity = new_sweep_id()
+    points = _placed(master, folder, identity, expansion.points, 0)
+    return Planned(identity, folder, tuple(lines), points, expansion.skipped)
+
+
+def given_points(loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]], first: int) -> Planned:
+    """Points of jobs that another sweeper chose."""
+    HydraConfig.instance().set_config(master)
+    composer = Composer(loader, list(master.hydra.overrides.hydra), master)
+    drafts: list[Draft] = []
+    skipped: list[Skipped] = []
+    for lines in jobs:
+        own = [line for line in lines if not line.lstrip("+~").startswith("hydra")]
+        expansion = expand(composer, own, sweep=False)
+        drafts += expansion.points
+        skipped += expansion.skipped
+    folder = Path(str(master.hydra.sweep.dir)).absolute()
+    identity = new_sweep_id()
+    points = _placed(master, folder, identity, drafts, first)
+    return Planned(identity, folder, tuple(master.hydra.overrides.task), points, tuple(skipped))
+
+
+def sweep_id_of(hydra: DictConfig) -> str:
+    """The id a launcher's job was given, or a new one. ``hydra`` is Hydra's own part of the job's config."""
+    given = hydra.job.env_set.get(SWEEP_ID)
+    return str(given) if given else new_sweep_id()
+
+
+def launch_elsewhere(launcher: Launcher, planned: Planned, batch: int | None) -> int:
+    """Runs the points through another launcher (joblib, Slurm, Ray), where each job composes on its own.
+
+    Jobs return small dicts and never raise; a launcher that raises itself (a lost worker) costs its batch and no other.
+    """
+    if not planned.dry_run:
+        write_sweep(planned.folder, planned.sweep_id, planned.lines, planned.points, planned.skipped)
+    own = line_of(f"++hydra.job.env_set.{SWEEP_ID}", planned.sweep_id)
+    jobs = [[*point.overrides, own] for point in planned.points]
+    size = batch or max(1, len(jobs))
+    codes: list[int] = []
+    for first in range(0, len(jobs), size):
+        part = jobs[first : first + size]
+        try:
+            codes += [int(job.return_value["exit_code"]) for job in launcher.launch(part, initial_job_idx=first)]
+        except Exception as error:  # whatever the launcher's library raises
+            print(redact_text(traceback.format_exc()), file=sys.stderr)
+            lost = f"jobs {first} to {first + len(part) - 1}"
+            print(f"error: {lost} did not all come back: {redact_text(str(error))}", file=sys.stderr)
+            codes.append(1)
+    for left_out in planned.skipped:
+        print(f"skipped {' '.join(redact_overrides(left_out.overrides))}: {left_out.reason}")
+    return max(codes, default=0)
+
+
+def _placed(master: DictConfig, folder: Path, identity: str, drafts: Sequence[Draft], first: int) -> tuple[Point, ...]:
+    """Gives every point its number and folder (``hydra.sweep.subdir``)."""
+    options, folders = origin(master.hydra)
+    points: list[Point] = []
+    used: set[str] = set()
+    for number, draft in enumerate(drafts, start=first):
+        subdir = _subdir(master, number)
+        if subdir in used:
+            raise ConfigError(
+                f"hydra.sweep.subdir={subdir}: the same folder for several points; it must hold ${{hydra.job.num}}"
+            )
+        used.add(subdir)
+        points.append(Point(draft.config, draft.overrides, folder / subdir, number, identity, options, folders))
+    return tuple(points)
+
+
+def _subdir(master: DictConfig, number: int) -> str:
+    # The default without OmegaConf, whose grammar takes milliseconds.
+    if master.hydra.sweep._get_node("subdir")._value() == "${hydra.job.num}":
+        return str(number)
+    with read_write(master.hydra), open_dict(master.hydra.job):
+        master.hydra.job.num = number
+        master.hydra.job.id = str(number)
+    return str(OmegaConf.select(master, "hydra.sweep.subdir"))
