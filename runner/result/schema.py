@@ -1,0 +1,149 @@
+"""The JSON Schema of the result document, made from the dataclasses and the docstrings of their fields.
+
+``python -m runner.result.schema`` writes ``result.schema.json`` anew; a test fails when the file is behind.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import json
+import textwrap
+import types
+import typing
+from enum import Enum
+from pathlib import Path
+from typing import Any, Union
+
+from runner.result import model
+from runner.result.document import write_text
+
+PATH = Path(__file__).with_name("result.schema.json")
+
+_FURTHER = {
+    "Result.kernel": "The family: the option of the ``kernel`` group.",
+    "Result.variant": "One implementation within the family.",
+    "Result.status": "Did it run, and is it right? Only this decides the exit code.",
+    "Result.quality": "How far the numbers can be trusted.",
+    "Result.warnings": "What a reader of the numbers should know.",
+    "Result.sweep_id": "Shared by all results of one command.",
+    "Result.backend": "``cuda`` or ``host``.",
+    "Result.phase": "``decode``, ``prefill``, …",
+    "Result.model": "Option of the ``model`` group.",
+    "Result.shape": "Option of the ``shape`` group.",
+    "Result.gpu": "Option of the ``gpu`` group that was used.",
+    "Result.baseline": "This variant is the one that speed-ups refer to.",
+    "Result.params": "The family's letters, and the long names they are bound to.",
+    "Result.metrics": "Metric name → value; a figure that is not finite is absent.",
+    "Result.checks": "Every comparison with the reference.",
+    "Result.samples": "Raw times, by mode.",
+    "Result.profile": "What the profiler delivered.",
+    "Result.events": "Timeline of ranges, launches, copies and API calls.",
+    "Result.config": "The composed config, free of secrets.",
+    "Result.environment": "Machine, driver, versions and commit.",
+    "Result.overrides": "Hydra overrides of this experiment.",
+    "Result.duration_s": "Wall-clock seconds from start to end.",
+    "Result.schema_version": "Version of this document's layout.",
+    "CheckResult.name": "Name of the check.",
+    "CheckResult.passed": "The output agrees with the reference.",
+    "CheckResult.max_rel_err": "Largest relative error; null as for ``max_abs_err``.",
+    "CheckResult.rows_checked": "Rows compared.",
+    "CheckResult.rows_total": "Rows of the output.",
+    "CheckResult.message": "What differs; empty when it passed.",
+    "Series.flush_bytes": "Bytes written between samples to empty the caches.",
+    "Series.wall_s": "Wall-clock seconds the series took.",
+    "TraceEvent.name": "Name of the range, kernel or call.",
+    "TraceEvent.device": "Index into the experiment's devices.",
+    "TraceEvent.stream": "Stream number on that device.",
+    "TraceEvent.start_us": "Start, microseconds.",
+    "TraceEvent.end_us": "End, microseconds.",
+    "Profile.status": "What became of the profiler's run.",
+    "Profile.reason": "Why there is no report; empty otherwise.",
+    "Profile.tool": "``nvtx`` or ``nsys``; empty when off.",
+    "Profile.ranges": "NVTX ranges the report contains.",
+}
+"""Descriptions of fields whose meaning the model leaves to their names."""
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema, draft 2020-12, of one ``result.json``."""
+    definitions = {
+        kind.__name__: _object(kind) for kind in (model.CheckResult, model.Series, model.TraceEvent, model.Profile)
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Result of one variant of one experiment",
+        **_object(model.Result),
+        "$defs": definitions,
+    }
+
+
+def main() -> None:
+    """Writes the schema file."""
+    write_text(PATH, text())
+    print(f"wrote {PATH}")
+
+
+def text() -> str:
+    """The schema file's contents."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _object(kind: type[Any]) -> dict[str, Any]:
+    """The schema of one dataclass. Every field is written, so every field is required."""
+    hints = typing.get_type_hints(kind)
+    described = _docstrings(kind)
+    properties = {}
+    for name, hint in hints.items():
+        description = described.get(name) or _FURTHER[f"{kind.__name__}.{name}"]
+        properties[name] = {"description": description, **_type(hint)}
+    if kind is model.Result:
+        properties["schema_version"]["const"] = model.SCHEMA_VERSION
+    return {
+        "description": _first_line(kind),
+        "type": "object",
+        "properties": properties,
+        "required": [f.name for f in dataclasses.fields(kind)],
+        "additionalProperties": False,
+    }
+
+
+def _type(hint: Any) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return {}
+    if origin in (Union, types.UnionType):
+        inner = _type(next(a for a in arguments if a is not type(None)))
+        return {"type": [inner["type"], "null"]}
+    if origin is list:
+        return {"type": "array", "items": _type(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _type(arguments[1])}
+    if dataclasses.is_dataclass(hint):
+        return {"$ref": f"#/$defs/{typing.cast(type[Any], hint).__name__}"}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {"enum": [member.value for member in hint]}
+    names = {str: "string", bool: "boolean", int: "integer", float: "number"}
+    return {"type": names[hint]}
+
+
+def _first_line(kind: type[Any]) -> str:
+    return inspect.cleandoc(kind.__doc__ or kind.__name__).splitlines()[0]
+
+
+def _docstrings(kind: type[Any]) -> dict[str, str]:
+    """Field name → the string literal that follows the field in the class's source."""
+    body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
+    found = {}
+    for field, after in itertools.pairwise(body):
+        is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
+            literal = typing.cast(ast.Constant, typing.cast(ast.Expr, after).value).value
+            found[field.target.id] = " ".join(str(literal).split())
+    return found
+
+
+if __name__ == "__main__":
+    main()
