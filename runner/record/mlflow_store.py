@@ -1,0 +1,276 @@
+"""The MLflow store. The only file that imports MLflow, and only once a store is opened.
+
+Runs are flat: one per result, one more per command with its summary (experiment ``sweeps``). Everything goes
+through ``MlflowClient`` with explicit run ids, so no global state leaks between runs. A run is created RUNNING
+and set to its final status as the last step: one that is found RUNNING was left half-way and is completed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from runner.record import database, fields, links, probe
+from runner.record.location import Location, TrackingUnavailable
+from runner.record.spool import Sweep, SweepStatus
+from runner.result.model import Result
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+SUMMARY_EXPERIMENT = "sweeps"
+PARAMS_PER_BATCH = 100
+METRICS_PER_BATCH = 800
+CREATE_TIMEOUT_S = 120.0
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+"""Of this process; what the user has set wins. MLflow's own limits wait four minutes for a dead server."""
+
+
+class MlflowStore:
+    """One tracking store. Every method raises ``TrackingUnavailable`` when the store cannot be used."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self._opened: MlflowClient | None = None
+        self._experiments: dict[str, str] = {}
+        self._known: dict[tuple[str, str], dict[str, Run]] = {}
+        self._finished: set[str] = set()
+
+    def open(self) -> None:
+        """Connects, and makes a SQLite database that does not exist yet: once, however many processes try."""
+        if self._opened is not None:
+            return
+        probe.check(self.location)
+        with self._translated():
+            client = _client(self.location)
+            client.search_experiments(max_results=1)
+            self._opened = client
+
+    def refresh(self) -> None:
+        """Forgets which runs exist: somebody else may have filed since."""
+        self._known.clear()
+
+    def file(self, result: Result, folder: Path, swept: Sequence[str] = ()) -> str:
+        """Files one result and every file of its folder exactly once; the run's id.
+
+        ``swept`` names the override keys that come first in the run's name.
+        """
+        with self._translated():
+            experiment = self._experiment(result.kernel)
+            known = self._runs(experiment, result.sweep_id, result.id)
+            run = known.get(result.id)
+            start, end = fields.times(result)
+            if run is None:
+                run = known[result.id] = self._client.create_run(
+                    experiment, start or None, fields.tags(result), fields.run_name(result, swept)
+                )
+            if run.info.run_id in self._finished:
+                return str(run.info.run_id)
+            self._log(run, fields.params(result), fields.metrics(result), end)
+            self._artifacts(run, folder)
+            return self._finish(run, fields.run_status(result), end)
+
+    def file_summary(self, sweep: Sweep, results: Sequence[Result], run_ids: Sequence[str], report: Path) -> str:
+        """Files the run of one command: its table and plots, counts by status and the link that compares its
+        runs; the run's id. ``report`` is a folder, ``run_ids`` the runs of the results that passed."""
+        with self._translated():
+            experiment = self._experiment(SUMMARY_EXPERIMENT)
+            known = self._runs(experiment, sweep.sweep_id, "")
+            run = known.get(sweep.sweep_id)
+            start, end = fields.millis(sweep.started), fields.millis(sweep.ended)
+            if run is None:
+                tags = self._summary_tags(sweep, results, run_ids, report)
+                run = known[sweep.sweep_id] = self._client.create_run(
+                    experiment, start or None, tags, _summary_name(sweep, results)
+                )
+            if run.info.run_id in self._finished:
+                return str(run.info.run_id)
+            metrics = fields.counts(r.status.value for r in results) | {"results": float(len(results))}
+            if sweep.experiments:
+                metrics["experiments"] = float(sweep.experiments)
+            kernels = ", ".join(sorted({r.kernel for r in results}))
+            self._log(run, {"kernel": kernels, "swept": ", ".join(sweep.swept)}, metrics, end)
+            self._artifacts(run, report)
+            status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
+            return self._finish(run, status.value, end)
+
+    def experiment_id(self, kernel: str) -> str:
+        """The MLflow experiment of a family; made when missing."""
+        with self._translated():
+            return self._experiment(kernel)
+
+    @property
+    def _client(self) -> MlflowClient:
+        if self._opened is None:
+            raise RuntimeError("MlflowStore.open() comes first")
+        return self._opened
+
+    def _experiment(self, label: str) -> str:
+        if label not in self._experiments:
+            self._experiments[label] = _experiment(self._client, label, self.location.artifacts)
+        return self._experiments[label]
+
+    def _finish(self, run: Run, status: str, end: int) -> str:
+        self._client.set_terminated(run.info.run_id, status, end or None)
+        self._finished.add(run.info.run_id)
+        return str(run.info.run_id)
+
+    def _runs(self, experiment: str, sweep_id: str, result_id: str) -> dict[str, Run]:
+        """Runs the store already has, by result id (a summary's by sweep id): one search serves a whole sweep."""
+        key = (experiment, sweep_id or result_id)
+        if key not in self._known:
+            found: dict[str, Run] = {}
+            token = None
+            query = f"tags.sweep_id = '{sweep_id}'" if sweep_id else f"tags.result_id = '{result_id}'"
+            while True:
+                page = self._client.search_runs([experiment], query, max_results=1000, page_token=token)
+                for run in page:
+                    found[run.data.tags.get("result_id", sweep_id)] = run
+                    if run.info.status != "RUNNING":
+                        self._finished.add(run.info.run_id)
+                token = page.token
+                if not token:
+                    break
+            self._known[key] = found
+        return self._known[key]
+
+    def _log(self, run: Run, params: Mapping[str, str], metrics: Mapping[str, float], end: int) -> None:
+        """One batch; a second one only above MLflow's limits. Repeating it adds nothing: the time is the same."""
+        from mlflow.entities import Metric, Param
+
+        all_params = [Param(key, value) for key, value in params.items() if value]
+        all_metrics = [Metric(key, value, end, 0) for key, value in metrics.items()]
+        while all_params or all_metrics:
+            self._client.log_batch(
+                run.info.run_id, all_metrics[:METRICS_PER_BATCH], all_params[:PARAMS_PER_BATCH], synchronous=True
+            )
+            all_params, all_metrics = all_params[PARAMS_PER_BATCH:], all_metrics[METRICS_PER_BATCH:]
+
+    def _artifacts(self, run: Run, folder: Path) -> None:
+        """Copies every file of ``folder`` but hidden ones. The client would ask for the run's location once more."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=self.location.uri)
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            if path.is_file() and not any(part.startswith(".") for part in inside.parts):
+                parent = inside.parent.as_posix()
+                inner = None if parent == "." else parent
+                repository.log_artifact(str(path), inner)  # type: ignore[no-untyped-call]
+
+    def _summary_tags(
+        self, sweep: Sweep, results: Sequence[Result], run_ids: Sequence[str], report: Path
+    ) -> dict[str, str]:
+        experiments = [self._experiment(kernel) for kernel in sorted({r.kernel for r in results})]
+        compare = links.compare(self.location, run_ids, experiments)
+        table = report / "table.md"
+        note = [f"Compare its runs: {compare}"] if compare else []
+        if table.is_file():
+            note.append(table.read_text(encoding="utf-8"))
+        values = {
+            "kind": "summary",
+            "sweep_id": sweep.sweep_id,
+            "status": sweep.status.value,
+            "repeat": sweep.command,
+            "host": sweep.host,
+            "compare": compare,
+            "mlflow.note.content": "\n\n".join(note),
+            "mlflow.user": fields.user(),
+            "mlflow.source.name": "runner",
+            "mlflow.source.type": "LOCAL",
+        }
+        return {key: fields.cut(value, fields.TAG_LENGTH) for key, value in values.items() if value}
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Whatever goes wrong in the store becomes one clear line without a password."""
+        try:
+            yield
+        except TrackingUnavailable:
+            self.refresh()
+            raise
+        except Exception as error:
+            self.refresh()  # a request that failed may have been carried out all the same
+            # MLflow, SQLAlchemy, requests and cloud clients each raise their own kinds.
+            raise TrackingUnavailable(probe.explain(self.location, error)) from None
+
+
+def _client(location: Location) -> MlflowClient:
+    """Imports MLflow, quietly and with short limits, and connects."""
+    for key, value in _SETTINGS.items():
+        os.environ.setdefault(key, value)
+    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"  # "create run" sent twice makes two runs
+    for logger in ("mlflow", "alembic", "urllib3"):
+        logging.getLogger(logger).setLevel(logging.ERROR)
+    import mlflow.store.db.utils
+    from mlflow import MlflowClient
+
+    logging.getLogger("mlflow").setLevel(logging.ERROR)  # its import sets INFO
+    mlflow.store.db.utils.MAX_RETRY_COUNT = 2  # by default a database that refuses costs 100 s
+    if location.kind == "sqlite":
+        _create_database(location.database, location.artifacts)
+        database.quick(location.database)
+    return MlflowClient(tracking_uri=location.uri, registry_uri=location.uri)
+
+
+def _create_database(target: Path, artifacts: str) -> None:
+    """Makes the SQLite file under a lock and under another name: a crash half-way leaves no broken store."""
+    if target.is_file():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(target.with_name(f".{target.name}.lock"), timeout=CREATE_TIMEOUT_S):
+            if target.is_file():
+                return
+            from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+            fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
+            fresh.unlink(missing_ok=True)
+            database.careless(fresh)
+            try:
+                store = SqlAlchemyStore(f"sqlite:///{fresh}", artifacts)  # type: ignore[no-untyped-call]
+                store.engine.dispose()
+                database.flush(fresh)
+                os.replace(fresh, target)
+            finally:
+                fresh.unlink(missing_ok=True)
+    except Timeout:
+        raise TrackingUnavailable(f"another process has been making {target} for two minutes") from None
+
+
+def _experiment(client: MlflowClient, label: str, artifacts: str) -> str:
+    """Id of the experiment called ``label``; two processes may make it at once."""
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(label)
+    if found is None:
+        location = f"{artifacts}/{label}" if artifacts else None
+        try:
+            return str(client.create_experiment(label, artifact_location=location))
+        except MlflowException as error:
+            found = client.get_experiment_by_name(label)
+            if found is None:
+                raise error
+    if found.lifecycle_stage == "deleted":
+        raise TrackingUnavailable(
+            f"the experiment {label} was deleted in the store: bring it back with "
+            f"`mlflow experiments restore --experiment-id {found.experiment_id}`"
+        )
+    return str(found.experiment_id)
+
+
+def _summary_name(sweep: Sweep, results: Sequence[Result]) -> str:
+    kernels = "+".join(sorted({r.kernel for r in results})) or "nothing"
+    passed = sum(1 for r in results if not r.status.failed)
+    return f"{kernels} {passed}/{len(results)} passed {sweep.started[:16]}"[: fields.NAME_LENGTH]
