@@ -1,0 +1,81 @@
+"""Figures as text: units that fit, as many digits as the figure deserves."""
+
+from __future__ import annotations
+
+import math
+
+from runner.result.model import Result
+
+NONE = "–"
+"""Shown where there is no figure."""
+
+
+def digits(value: float, count: int = 3) -> str:
+    """``value`` with ``count`` significant digits; no exponent between 0.001 and a million.
+
+    >>> digits(1234.5), digits(0.12345), digits(1.5e-9)
+    ('1234', '0.123', '1.50e-09')
+    """
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if not 1e-3 <= size < 1e6:
+        return f"{value:.{count - 1}e}"
+    return f"{value:.{max(0, count - 1 - math.floor(math.log10(size)))}f}"
+
+
+def error(value: float | None) -> str:
+    """An error figure: ``1.2e-07``, ``0`` or nothing.
+
+    >>> error(1.234e-7), error(0.0), error(None)
+    ('1.2e-07', '0', '–')
+    """
+    if value is None:
+        return NONE
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def time(microseconds: float) -> str:
+    """A time in the unit that fits.
+
+    >>> time(0.5), time(12.345), time(12345.0), time(2.5e6)
+    ('0.500 µs', '12.3 µs', '12.3 ms', '2.50 s')
+    """
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if microseconds >= size:
+            return f"{digits(microseconds / size)} {unit}"
+    return f"{digits(microseconds)} µs"
+
+
+def spread(result: Result) -> str:
+    """``12.3 µs ±0.4%``: the median and its relative spread."""
+    value = result.metrics.get("time_us")
+    if value is None:
+        return NONE
+    rsd = result.metrics.get("time_us_rsd")
+    return time(value) if rsd is None else f"{time(value)} ±{100 * rsd:.1f}%"
+
+
+def bound(result: Result) -> str:
+    """``memory`` or ``compute``: the roof that is nearer; empty where one of them is unknown."""
+    bandwidth = result.metrics.get("pct_peak_bandwidth")
+    flops = result.metrics.get("pct_peak_flops")
+    if bandwidth is None or flops is None:
+        return ""
+    return "compute" if flops > bandwidth else "memory"
+
+
+def rate(result: Result) -> str:
+    """The rate that matters for the bound: ``1890 GB/s`` or ``312 TFLOP/s``."""
+    gbps, tflops = result.metrics.get("gbps"), result.metrics.get("tflops")
+    if gbps is not None and (bound(result) != "compute" or tflops is None):
+        return f"{digits(gbps)} GB/s"
+    return f"{digits(tflops)} TFLOP/s" if tflops is not None else NONE
+
+
+def peak(result: Result) -> str:
+    """Percent of the datasheet's peak: of the roof that is nearer."""
+    flops = result.metrics.get("pct_peak_flops")
+    bandwidth = result.metrics.get("pct_peak_bandwidth")
+    known = [value for value in (flops, bandwidth) if value is not None]
+    return f"{max(known):.1f}%" if known else NONE

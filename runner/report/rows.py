@@ -1,0 +1,171 @@
+"""The table as plain text cells: which columns exist, and every failure and doubt in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from runner.report import numbers
+from runner.report.axes import MISSING, columns, long_names, value
+from runner.result.model import Quality, Result, Status
+from runner.result.names import plain
+
+LISTED = 4
+"""Experiments named in one note; the others are counted."""
+_UNREMARKABLE = (Quality.OK, Quality.UNMEASURED)
+
+
+@dataclass
+class Column:
+    """One column. ``keep`` decides which columns go first when the terminal is narrow: the lowest."""
+
+    title: str
+    cells: list[str]
+    keep: int
+    right: bool = True
+
+
+@dataclass
+class Note:
+    """Something to tell under the table, about one or more results."""
+
+    kind: str
+    """``failed``, ``skipped`` or ``doubt``."""
+    head: str
+    """Status or quality."""
+    who: list[str] = field(default_factory=list)
+    text: str = ""
+    repeat: str = ""
+    """Command that runs the first of them again; failures only."""
+
+    def where(self) -> str:
+        """``q8 T=32768, q8 T=65536 and 3 more``."""
+        rest = len(self.who) - LISTED
+        return ", ".join(self.who[:LISTED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+@dataclass
+class Rows:
+    """The results of one family."""
+
+    kernel: str
+    columns: list[Column]
+    statuses: list[Status]
+    sections: list[int]
+    """Row numbers after which another experiment begins."""
+    notes: list[Note]
+
+    @property
+    def headline(self) -> str:
+        """``24 results: 20 passed, 3 failed, 1 skipped``."""
+        passed = self.statuses.count(Status.PASSED)
+        skipped = self.statuses.count(Status.SKIPPED)
+        counts = {"passed": passed, "failed": len(self.statuses) - passed - skipped, "skipped": skipped}
+        what = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        total = len(self.statuses)
+        return f"{total} {'result' if total == 1 else 'results'}: {what}"
+
+
+def rows(results: Sequence[Result], swept: Sequence[str] = ()) -> list[Rows]:
+    """One table per family, in the order they ran."""
+    kernels = dict.fromkeys(result.kernel for result in results)
+    return [_family(kernel, [r for r in results if r.kernel == kernel], swept) for kernel in kernels]
+
+
+def _family(kernel: str, results: list[Result], swept: Sequence[str]) -> Rows:
+    varied = columns(results, swept)
+    aliases = long_names(results)
+    made = [Column("variant", [_variant(r) for r in results], 100, right=False)]
+    for key in varied:
+        title = "\n".join([key, *aliases.get(key, [])[:1]])
+        cells = [_cell(value(r, key, aliases.get(key, []))) for r in results]
+        made.append(Column(title, cells, 99, right=all(c.replace(".", "").isdigit() for c in cells)))
+    made += [Column(title, [cell(r) for r in results], keep, right) for title, keep, right, cell in _FIGURES]
+    empty = {numbers.NONE, ""}
+    kept = [column for column in made if column.keep >= 97 or not set(column.cells) <= empty]
+    sections = [
+        index for index in range(len(results) - 1) if results[index].experiment_id != results[index + 1].experiment_id
+    ]
+    statuses = [result.status for result in results]
+    return Rows(kernel, kept, statuses, sections, _notes(results, varied))
+
+
+def _metric(name: str, form: Callable[[float], str]) -> Callable[[Result], str]:
+    def cell(result: Result) -> str:
+        found = result.metrics.get(name)
+        return numbers.NONE if found is None else form(found)
+
+    return cell
+
+
+def _percent(figure: float) -> str:
+    return f"{figure:.1f}%"
+
+
+def _times(figure: float) -> str:
+    return f"{numbers.digits(figure)}×"
+
+
+_FIGURES: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
+    ("check", 98, False, lambda r: status_word(r.status)),
+    ("max\nabs err", 40, True, _metric("max_abs_err", numbers.error)),
+    ("max\nrel err", 60, True, _metric("max_rel_err", numbers.error)),
+    ("l2 err", 30, True, _metric("l2_err", numbers.error)),
+    ("time", 97, True, numbers.spread),
+    ("rate", 90, True, numbers.rate),
+    ("% of\npeak", 85, True, numbers.peak),
+    ("% of\nceiling", 50, True, _metric("pct_ceiling_bandwidth", _percent)),
+    ("bound", 70, False, lambda r: numbers.bound(r) or numbers.NONE),
+    ("speed-up", 88, True, _metric("speedup", _times)),
+    ("quality", 75, False, lambda r: numbers.NONE if r.quality in _UNREMARKABLE else r.quality.value),
+)
+
+
+def status_word(status: Status) -> str:
+    """``PASS``, or the status as it is."""
+    return "PASS" if status is Status.PASSED else status.value
+
+
+def _variant(result: Result) -> str:
+    return f"{result.variant or '(all)'}{' *' if result.baseline else ''}"
+
+
+def _cell(found: object) -> str:
+    return numbers.NONE if found is MISSING else plain(found)
+
+
+def _notes(results: Sequence[Result], varied: Sequence[str]) -> list[Note]:
+    """Failures first, then skips, then doubts; what many results share is said once."""
+    found: dict[tuple[str, str, str], Note] = {}
+    aliases = long_names(results)
+    for result in results:
+        who = " ".join([result.variant or "all variants", *_place(result, varied, aliases)])
+        for kind, head, text in _remarks(result):
+            note = found.setdefault((kind, head, text), Note(kind, head, [], text))
+            note.who.append(who)
+            if kind == "failed" and not note.repeat:
+                note.repeat = result.repeat
+    order = ("failed", "skipped", "doubt")
+    return sorted(found.values(), key=lambda note: order.index(note.kind))
+
+
+def _place(result: Result, varied: Sequence[str], aliases: dict[str, list[str]]) -> list[str]:
+    pairs = [(key, value(result, key, aliases.get(key, []))) for key in varied]
+    return [f"{key}={plain(found)}" for key, found in pairs if found is not MISSING]
+
+
+def _remarks(result: Result) -> list[tuple[str, str, str]]:
+    """(kind, head, text) of everything a result has to say beyond its figures."""
+    remarks = []
+    if result.status.failed:
+        remarks.append(("failed", result.status.value, result.message or _failed_checks(result)))
+    elif result.status is Status.SKIPPED:
+        remarks.append(("skipped", result.status.value, result.message))
+    remarks += [("doubt", "note", text) for text in result.warnings]
+    if result.profile.status.value in ("UNAVAILABLE", "FAILED"):
+        remarks.append(("doubt", f"profile {result.profile.status.value}", result.profile.reason))
+    return remarks
+
+
+def _failed_checks(result: Result) -> str:
+    return "; ".join(f"{c.name}: {c.message}" for c in result.checks if not c.passed) or "no reason was given"
