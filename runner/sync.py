@@ -1,0 +1,149 @@
+"""``python -m runner.sync [folder …] [uri=…]``: files every result that no tracker has yet, exactly once.
+
+Without folders it looks in ``outputs/`` and ``multirun/``. Each sweep goes where it was meant to go, or to ``uri``.
+Sweeps that still say RUNNING although their process is gone are closed as KILLED first. Exit code 0: nothing
+is left; 1: something is, with the reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.record import spool
+from runner.record.filing import Filer, Sent, gather
+from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.mlflow_store import MlflowStore
+from runner.record.spool import Sweep, SweepStatus
+from runner.report.summary import write_report
+from runner.result.document import DocumentError
+
+USAGE = "usage: python -m runner.sync [folder …] [uri=<tracking uri>]"
+DEFAULT_FOLDERS = ("outputs", "multirun")
+
+
+@dataclass
+class _Work:
+    """What the command line asks for."""
+
+    folders: list[Path]
+    named: bool
+    """The user named the folders: sweeps with tracking=off are filed as well."""
+    uri: str = ""
+    filers: dict[str, Filer] = field(default_factory=dict)
+    """By URI, so that a store is opened once."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "-h" in words or "--help" in words:
+        print(__doc__)
+        return 0
+    try:
+        work = _parse(words)
+    except ValueError as error:
+        print(f"{error}\n{USAGE}", file=sys.stderr)
+        return 1
+    try:
+        return _sync(work)
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again for the rest", file=sys.stderr)
+        return 1
+
+
+def _parse(words: Sequence[str]) -> _Work:
+    options = {"uri": ""}
+    folders = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key in options:
+            options[key] = value
+        elif Path(word).is_dir():
+            folders.append(Path(word))
+        elif equals and "/" not in key:
+            raise ValueError(f"unknown option {key}; known: {', '.join(options)}")
+        else:
+            raise ValueError(f"{word} is not a folder")
+    found = folders or [Path(name) for name in DEFAULT_FOLDERS if Path(name).is_dir()]
+    return _Work(found, bool(folders), options["uri"])
+
+
+def _sync(work: _Work) -> int:
+    failed = False
+    sent = withheld = 0
+    for folder in _sweeps(work.folders):
+        try:
+            if spool.close_stale(folder):
+                print(f"{folder}: its process is gone, closed as KILLED")
+            sweep = spool.read_sweep(folder)
+        except DocumentError as error:
+            print(error, file=sys.stderr)
+            failed = True
+            continue
+        waiting = spool.unsent(folder)
+        if not sweep.tracking and not work.named:
+            withheld += len(waiting)
+            continue
+        if not waiting and (spool.is_filed(folder) or sweep.status is SweepStatus.RUNNING):
+            continue
+        done = _one(work, folder, sweep, waiting)
+        sent += len(done.run_ids)
+        if done.run_ids:
+            print(f"{folder}: {len(done.run_ids)} results filed")
+        if done.problem:
+            left = f"{done.left} results left" if done.left else "the summary is left"
+            print(f"{folder}: {left}: {done.problem}", file=sys.stderr)
+            failed = True
+    if not sent and not failed:
+        places = ", ".join(str(folder) for folder in work.folders) or "no outputs/ or multirun/ here"
+        print(f"nothing to send ({places})")
+    if withheld:
+        print(f"{withheld} results of sweeps with tracking off were left alone; name their folder to send them")
+    return 1 if failed else 0
+
+
+def _sweeps(roots: Sequence[Path]) -> list[Path]:
+    """The sweeps below the folders, and the one a folder itself lies in; each once."""
+    found: dict[Path, None] = {}
+    for root in roots:
+        below = spool.sweeps(root)
+        above = spool.sweep_folder(root.absolute())
+        for folder in below or ([above] if above else []):
+            found[folder.absolute()] = None
+    return list(found)
+
+
+def _one(work: _Work, folder: Path, sweep: Sweep, waiting: Sequence[Path]) -> Sent:
+    """Files one sweep's results, and its summary when it has ended and nothing is left."""
+    try:
+        filer = _filer(work, sweep)
+    except TrackingUnavailable as error:
+        return Sent(left=len(waiting), problem=str(error))
+    done = filer.results(folder, waiting, sweep.swept)
+    if done.problem or sweep.status is SweepStatus.RUNNING or spool.is_filed(folder):
+        return done
+    report = folder / spool.REPORT_FOLDER
+    results, _ = gather(folder)
+    if results and not report.is_dir():
+        write_report(results, report, sweep.swept)
+    if results:
+        done.problem = filer.summary(folder).problem
+    return done
+
+
+def _filer(work: _Work, sweep: Sweep) -> Filer:
+    """The store a sweep goes to. Raises ``TrackingUnavailable`` when only a password would tell."""
+    uri = work.uri or sweep.tracking_uri
+    location: Location = locate(uri)
+    if not work.uri and "***" in location.uri:
+        raise TrackingUnavailable(f"{location.uri} needs its password, which is not kept: give uri=…")
+    if location.uri not in work.filers:
+        work.filers[location.uri] = Filer(MlflowStore(location))
+    return work.filers[location.uri]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
