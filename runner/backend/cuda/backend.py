@@ -6,7 +6,7 @@ import atexit
 
 from runner.backend.base import BackendError
 from runner.backend.cuda import libraries as cuda_libraries
-from runner.backend.cuda.current import Current
+from runner.backend.cuda.current import current_of
 from runner.backend.cuda.device import CudaDevice
 from runner.backend.cuda.errors import Errors
 from runner.backend.cuda.libraries import Libraries
@@ -22,7 +22,7 @@ class CudaBackend:
         """Raises ``BackendError`` when the packages or the driver are missing."""
         self._libraries = libraries or cuda_libraries.load()
         self._errors = Errors(self._libraries)
-        self._current = Current(self._libraries)
+        self._current = current_of(self._libraries)
         self._devices: list[CudaDevice] = []
         # A context that is still current when the interpreter ends makes PyCUDA abort the process.
         atexit.register(self.close)

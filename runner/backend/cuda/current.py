@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import Any
 
 from runner.backend.base import BackendError
 from runner.backend.cuda.libraries import Libraries
 
 
+@cache
+def current_of(libraries: Libraries) -> Current:
+    """The one record of what is current, shared by every backend of the process."""
+    return Current(libraries)
+
+
 class Current:
-    """One per backend. PyCUDA refuses a context outside its own thread, so all work stays in one thread."""
+    """PyCUDA refuses a context outside its own thread, so all work stays in one thread."""
 
     def __init__(self, libraries: Libraries) -> None:
         self._libraries = libraries

@@ -118,9 +118,7 @@ class CudaDevice:
         self.activate()
         address = buffer.address
         if self._pool is None or self._buffers.get(buffer, buffer) is not None:
-            raise BackendError(
-                "only a buffer from Stream.allocate of the same device can be freed in a stream"
-            )
+            raise BackendError("only a buffer from Stream.allocate of the same device can be freed in a stream")
         del self._buffers[buffer]
         self.frees += 1
         buffer.forget()
@@ -212,6 +210,7 @@ class CudaDevice:
             self.synchronize()
             if self._pool is not None:
                 self._pool.trim()
-        self._deferred.clear()
+            self._deferred.clear()
         self._current.release(self._context)
+        self._deferred.clear()  # after a fault: PyCUDA frees nothing in a context that is gone
         self._open = False

@@ -108,9 +108,7 @@ class Holds:
     def refuse(self, doing: str) -> None:
         """Raises ``BackendError`` where ``doing`` would wait for the device while a stream is held."""
         if self._held:
-            raise BackendError(
-                f"cannot {doing} while a stream is held: it would wait forever; release it first"
-            )
+            raise BackendError(f"cannot {doing} while a stream is held: it would wait forever; release it first")
 
     def close(self) -> None:
         for word in self._held:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from runner.backend.base import BackendError
@@ -19,7 +20,7 @@ loaded with their module, not at the first launch, which would wait for the devi
 held."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Libraries:
     """PyCUDA's ``pycuda.driver`` and ``cuda.bindings.driver``; tests put their own objects here."""
 
@@ -27,6 +28,7 @@ class Libraries:
     bindings: Any
 
 
+@lru_cache(maxsize=1)
 def load() -> Libraries:
     """Imports both and starts the driver. Raises ``BackendError`` that says what to install."""
     for name, value in ENVIRONMENT.items():

@@ -62,6 +62,4 @@ class CudaGraph:
         if self._executable is not None:
             self._device.activate()
             executable, self._executable = self._executable, None
-            self._device.errors.check(
-                self._device.libraries.bindings.cuGraphExecDestroy(executable), "free a graph"
-            )
+            self._device.errors.check(self._device.libraries.bindings.cuGraphExecDestroy(executable), "free a graph")

@@ -12,9 +12,7 @@ from runner.backend.base import BackendError, Device
 class CudaBuffer:
     """An allocation on one device. ``release`` gives it back, once."""
 
-    def __init__(
-        self, device: Device, address: int, nbytes: int, release: Callable[[CudaBuffer], None]
-    ) -> None:
+    def __init__(self, device: Device, address: int, nbytes: int, release: Callable[[CudaBuffer], None]) -> None:
         self.device = device
         self.nbytes = nbytes
         self._address = address
@@ -40,9 +38,7 @@ class CudaBuffer:
     def span(self, offset: int, nbytes: int) -> int:
         """Address of byte ``offset``. Raises ``BackendError`` when ``nbytes`` from there do not fit."""
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
-            raise BackendError(
-                f"{nbytes} bytes at offset {offset} do not fit a buffer of {self.nbytes} bytes"
-            )
+            raise BackendError(f"{nbytes} bytes at offset {offset} do not fit a buffer of {self.nbytes} bytes")
         return self.address + offset
 
 

@@ -35,9 +35,7 @@ class CudaModule:
             try:
                 native = self._native.get_function(name)
             except self._device.libraries.pycuda.Error as error:
-                failure = self._device.errors.translate(
-                    error, f"find the kernel {name} in {self._program.name}"
-                )
+                failure = self._device.errors.translate(error, f"find the kernel {name} in {self._program.name}")
                 if isinstance(failure, LaunchError):
                     failure = LaunchError(f"{failure}; it has: {', '.join(self._names()) or 'unknown'}")
                 raise failure from error
@@ -60,17 +58,13 @@ class CudaFunction:
         self._module = module  # the kernel lives as long as its module
         self._device = device
         self._native = native
-        self._static_shared = int(
-            native.get_attribute(device.libraries.pycuda.function_attribute.SHARED_SIZE_BYTES)
-        )
+        self._static_shared = int(native.get_attribute(device.libraries.pycuda.function_attribute.SHARED_SIZE_BYTES))
         self._shared_allowed = max(0, DEFAULT_SHARED - self._static_shared)
         self._arguments: Sequence[Argument] | None = None
         self._frees = -1
         self._packed = b""
 
-    def enqueue(
-        self, stream: Any, grid: Dim3, block: Dim3, shared_bytes: int, arguments: Sequence[Argument]
-    ) -> None:
+    def enqueue(self, stream: Any, grid: Dim3, block: Dim3, shared_bytes: int, arguments: Sequence[Argument]) -> None:
         """Launches on a PyCUDA stream of the current context. Raises ``LaunchError``, ``DeviceFault``."""
         # A tuple cannot change, and as long as no buffer was freed its addresses still hold.
         if arguments is not self._arguments or self._frees != self._device.frees:
@@ -107,9 +101,7 @@ class CudaFunction:
 
     def _explain(self, error: Exception, grid: Dim3, block: Dim3, shared_bytes: int) -> Exception:
         """The backend's error for a launch that failed, with what was asked and what is possible."""
-        doing = (
-            f"launch {self.name} with grid {grid}, block {block}, dynamic shared memory {shared_bytes} bytes"
-        )
+        doing = f"launch {self.name} with grid {grid}, block {block}, dynamic shared memory {shared_bytes} bytes"
         if isinstance(error, OverflowError):
             return LaunchError(f"cannot {doing}: sizes must be positive and below 2^32")
         failure = self._device.errors.translate(error, doing)

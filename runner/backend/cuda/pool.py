@@ -18,9 +18,7 @@ class Pool:
         self._pool = errors.check(self._bindings.cuDeviceGetDefaultMemPool(ordinal), "find the memory pool")
         attribute = self._bindings.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         value = self._bindings.cuuint64_t(KEEP_ALL)
-        errors.check(
-            self._bindings.cuMemPoolSetAttribute(self._pool, attribute, value), "set up the memory pool"
-        )
+        errors.check(self._bindings.cuMemPoolSetAttribute(self._pool, attribute, value), "set up the memory pool")
 
     def allocate(self, nbytes: int, stream: int) -> int:
         """Address of ``nbytes``, usable by what is queued on ``stream`` afterwards."""

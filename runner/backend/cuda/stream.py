@@ -55,12 +55,8 @@ class CudaStream:
         value = bindings.CUstreamAttrValue()
         value.priority = max(least - max(priority, 0), greatest)
         attribute = bindings.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
-        self._errors.check(
-            bindings.cuStreamSetAttribute(self.handle, attribute, value), "set the priority of a stream"
-        )
-        return int(least) - int(
-            self._errors.check(bindings.cuStreamGetPriority(self.handle), "read a priority")
-        )
+        self._errors.check(bindings.cuStreamSetAttribute(self.handle, attribute, value), "set the priority of a stream")
+        return int(least) - int(self._errors.check(bindings.cuStreamGetPriority(self.handle), "read a priority"))
 
     def ready(self) -> None:
         """Before each command: the context is current, and the queue does not fill up behind a hold."""

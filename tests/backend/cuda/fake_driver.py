@@ -266,9 +266,7 @@ def _bindings(driver: Driver) -> SimpleNamespace:
         cuCtxGetStreamPriorityRange=lambda: (CUresult.CUDA_SUCCESS, 0, -5),
         CUstreamAttrValue=SimpleNamespace,
         CUlaunchAttributeID=SimpleNamespace(CU_LAUNCH_ATTRIBUTE_PRIORITY="priority"),
-        cuStreamSetAttribute=lambda stream, name, value: (
-            driver.code("cuStreamSetAttribute", name, value.priority),
-        ),
+        cuStreamSetAttribute=lambda stream, name, value: (driver.code("cuStreamSetAttribute", name, value.priority),),
         cuStreamGetPriority=lambda stream: (
             CUresult.CUDA_SUCCESS,
             next(call[2] for call in reversed(driver.calls) if call[0] == "cuStreamSetAttribute"),

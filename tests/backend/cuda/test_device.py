@@ -75,9 +75,7 @@ def test_another_thread_is_refused(device: CudaDevice) -> None:
 
 
 def test_out_of_memory_names_what_was_asked_and_what_is_free(device: CudaDevice) -> None:
-    with pytest.raises(
-        OutOfMemory, match=r"no room for 2147483648 bytes \(2.00 GiB\): 1073741824 bytes are free"
-    ):
+    with pytest.raises(OutOfMemory, match=r"no room for 2147483648 bytes \(2.00 GiB\): 1073741824 bytes are free"):
         device.allocate(2 << 30)
 
 
@@ -102,9 +100,7 @@ def test_an_empty_buffer_has_an_address(device: CudaDevice, driver: Driver) -> N
     assert ("cuMemAlloc", 1) in driver.calls
 
 
-def test_page_locked_memory_is_zeroed_typed_and_kept_until_a_sweep(
-    device: CudaDevice, driver: Driver
-) -> None:
+def test_page_locked_memory_is_zeroed_typed_and_kept_until_a_sweep(device: CudaDevice, driver: Driver) -> None:
     array = device.page_locked((2, 3), np.float32)
     assert array.shape == (2, 3) and array.dtype == np.float32 and not array.any()
     assert ("cuMemHostAlloc", 24, 3) in driver.calls
@@ -126,9 +122,7 @@ def test_peer_access_is_asked_for_once(backend: CudaBackend, driver: Driver) -> 
     assert first.can_access_peer(second)
     first.enable_peer_access(second)
     first.enable_peer_access(second)
-    assert [call for call in driver.calls if call[0] == "cuCtxEnablePeerAccess"] == [
-        ("cuCtxEnablePeerAccess", 0xC1, 0)
-    ]
+    assert [call for call in driver.calls if call[0] == "cuCtxEnablePeerAccess"] == [("cuCtxEnablePeerAccess", 0xC1, 0)]
 
 
 def test_peer_access_enabled_by_someone_else_is_fine(backend: CudaBackend, driver: Driver) -> None:

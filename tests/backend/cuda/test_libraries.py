@@ -13,6 +13,7 @@ from runner.backend.cuda import libraries
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries.load.cache_clear()
     for name in libraries.ENVIRONMENT:
         monkeypatch.setenv(name, "set by the user")
 

@@ -27,9 +27,7 @@ def launches(driver: Driver) -> list[tuple[object, ...]]:
     return [call[1:] for call in driver.calls if call[0] == "cuLaunchKernel"]
 
 
-def test_arguments_are_packed_as_c_lays_them_out(
-    device: CudaDevice, driver: Driver, scale: CudaFunction
-) -> None:
+def test_arguments_are_packed_as_c_lays_them_out(device: CudaDevice, driver: Driver, scale: CudaFunction) -> None:
     stream, buffer = device.stream(), device.allocate(64)
     arguments = (buffer, np.float32(2.5), np.int64(-3), np.int32(7), np.uint64(2**63))
     stream.launch(scale, (2, 1, 1), (128, 1, 1), 0, arguments)
@@ -37,9 +35,7 @@ def test_arguments_are_packed_as_c_lays_them_out(
     assert launches(driver) == [((2, 1, 1), (128, 1, 1), packed, 0)]
 
 
-def test_the_same_tuple_is_packed_once_until_a_buffer_is_freed(
-    device: CudaDevice, scale: CudaFunction
-) -> None:
+def test_the_same_tuple_is_packed_once_until_a_buffer_is_freed(device: CudaDevice, scale: CudaFunction) -> None:
     stream, buffer, other = device.stream(), device.allocate(64), device.allocate(64)
     arguments = (buffer, np.int64(1))
     stream.launch(scale, (1, 1, 1), (1, 1, 1), 0, arguments)
@@ -63,9 +59,7 @@ def test_a_list_of_arguments_may_change_between_launches(
     assert [call[2] for call in launches(driver)] == [struct.pack("@q", 1), struct.pack("@q", 2)]
 
 
-def test_large_shared_memory_is_asked_for_once(
-    device: CudaDevice, driver: Driver, scale: CudaFunction
-) -> None:
+def test_large_shared_memory_is_asked_for_once(device: CudaDevice, driver: Driver, scale: CudaFunction) -> None:
     stream = device.stream()
     for shared in (47 * 1024, 100_000, 90_000):
         stream.launch(scale, (1, 1, 1), (1, 1, 1), shared, ())
@@ -78,9 +72,7 @@ def test_a_refused_launch_says_what_was_asked_and_what_is_possible(
     device: CudaDevice, driver: Driver, scale: CudaFunction
 ) -> None:
     driver.fail["cuLaunchKernel"] = CUresult.CUDA_ERROR_INVALID_VALUE
-    with pytest.raises(
-        LaunchError, match=r"scale.*grid \(1, 1, 1\), block \(2048, 1, 1\).*256 threads.*231424 bytes"
-    ):
+    with pytest.raises(LaunchError, match=r"scale.*grid \(1, 1, 1\), block \(2048, 1, 1\).*256 threads.*231424 bytes"):
         device.stream().launch(scale, (1, 1, 1), (2048, 1, 1), 0, ())
 
 
