@@ -12,8 +12,8 @@ from rich.console import Console
 from runner.backend.base import DeviceInfo
 from runner.backend.nvml import snapshot
 from runner.build.api import build
-from runner.build.cache import folder as cache_root
-from runner.build.model import CompileError, Program
+from runner.build.cache import cache_dir
+from runner.build.model import BuildRequest, CompileError, Program
 from runner.config.dump import plain_config
 from runner.config.points import Point, Skipped
 from runner.config.secrets import redact_overrides, redact_text
@@ -21,7 +21,7 @@ from runner.execute import ceilings as ceiling
 from runner.execute import planning, targets
 from runner.execute.assemble import About
 from runner.execute.conversation import ask_devices
-from runner.execute.experiment import Built, finish, folder_of, measured, outcomes_of
+from runner.execute.experiment import finish, folder_of, measured, outcomes_of
 from runner.execute.planning import Experiment
 from runner.execute.profiling import Commit, profile
 from runner.paths import project_dir
@@ -70,7 +70,7 @@ class Command:
     pool: WorkerPool = field(default_factory=WorkerPool)
     _targets: dict[tuple[str, tuple[int, ...]], tuple[Target, tuple[DeviceInfo, ...]]] = field(default_factory=dict)
     _ceilings: dict[str, Ceilings] = field(default_factory=dict)
-    _built: dict[object, Program | CompileError] = field(default_factory=dict)
+    _built: dict[BuildRequest, Program | CompileError] = field(default_factory=dict)
 
     def run(self) -> int:
         """Plan, build, execute, report."""
@@ -181,10 +181,9 @@ class Command:
 
         ceilings = self._ceiling(experiment, progress)
         about = _about(self.sweep_id, experiment, ceilings)
-        built: Built = self._built  # type: ignore[assignment]
         results: list[Result] = []
         try:
-            for result in measured(experiment, built, self.pool, about, ceilings, on_event):
+            for result in measured(experiment, self._built, self.pool, about, ceilings, on_event):
                 results.append(result)
                 for check in result.checks:
                     if len(self.experiments) == 1:
@@ -212,7 +211,7 @@ class Command:
             return Ceilings()
         info = experiment.devices[0]
         if info.uuid not in self._ceilings:
-            known = ceiling.load(info, cache_root())
+            known = ceiling.load(info, cache_dir())
             if known is None:
                 progress.start(f"measuring the copy and read bandwidth of {info.name}")
                 known = self._measure_ceilings(experiment)
@@ -233,7 +232,7 @@ class Command:
         ceilings = ceiling.from_rates(rates)
         if ceilings is None:
             return Ceilings()
-        ceiling.save(example.devices[0], cache_root(), ceilings)
+        ceiling.save(example.devices[0], cache_dir(), ceilings)
         return ceilings
 
     def _keep_ceilings(self, experiment: Experiment, results: Sequence[Result]) -> None:
@@ -241,7 +240,7 @@ class Command:
             rates = {r.variant: r.metrics["gbps"] for r in results if r.status is Status.PASSED}
             found = ceiling.from_rates(rates)
             if found is not None:
-                ceiling.save(experiment.devices[0], cache_root(), found)
+                ceiling.save(experiment.devices[0], cache_dir(), found)
                 self._ceilings[experiment.devices[0].uuid] = found
 
 

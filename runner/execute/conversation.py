@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.backend.base import DeviceInfo
+from runner.build import sanitizer
 from runner.measure.settings import MeasureSettings
 from runner.plan import wire
 from runner.plan.model import Plan
@@ -108,9 +109,7 @@ def _timeout_message(job: Job, current: str) -> str:
 def explain_death(death: WorkerDied, plan: Plan) -> str:
     """What a user can do about a worker that is gone."""
     if plan.sanitize:
-        from runner.build.host import sanitizer_report
-
-        report = sanitizer_report(death.log)
+        report = sanitizer.report(death.log)
         if report:
             return report
     last = death.log.strip().splitlines()[-1:] or [""]

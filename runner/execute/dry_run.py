@@ -18,6 +18,7 @@ from runner.plan.family import nbytes
 from runner.plan.model import Launch, Plan
 from runner.plan.planner import memory_bytes
 from runner.result.metrics import bound
+from runner.result.model import Status
 
 
 def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
@@ -27,13 +28,9 @@ def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
     for index, experiment in enumerate(experiments):
         console.print(f"[bold]#{index} {escape(experiment.title)}[/bold]")
         try:
-            planning.plan(
-                experiment,
-                targets.static_target(experiment.config.gpu),
-                (*experiment.point.roots, *family_roots()),
-            )
+            planning.plan(experiment, targets.static_target(experiment.config.gpu))
         except PlanError as error:
-            experiment.refused = (planning.Status.INVALID_CONFIG, str(error))
+            experiment.refused = (Status.INVALID_CONFIG, str(error))
         if experiment.plan is None:
             refused += 1
             assert experiment.refused is not None

@@ -12,10 +12,11 @@ from typing import Any
 from runner.execute.experiment import folder_of, worker_key
 from runner.execute.planning import Experiment
 from runner.plan import wire
-from runner.profile.base import Capture, Ended, Launch, ProfileSettings
+from runner.plan.model import Plan
+from runner.profile.base import Capture, Ended, Holds, Launch, Profiler, ProfileSettings
 from runner.profile.names import range_name, report_name, shape_label
-from runner.profile.nsys import NsysProfiler
-from runner.result.model import Profile, ProfileStatus, Result, Status
+from runner.profile.tools import open_profiler, unavailable
+from runner.result.model import Profile, Result, Status
 from runner.worker.client import START_S, Worker, WorkerDied, WorkerTimeout
 
 LOG_BYTES = 8000
@@ -38,27 +39,35 @@ def profile(
 ) -> None:
     """Fills ``profile`` of every passed result; timings and checks stand whatever happens here."""
     settings = experiment.config.profiler
-    if settings.tool == "none" or experiment.plan is None:
-        return
     passed = [result for result in results if result.status is Status.PASSED]
-    if settings.tool == "nvtx":
-        for result in passed:
-            name = range_name(result.phase, result.kernel, result.variant)
-            result.profile = Profile(ProfileStatus.OK, tool="nvtx", ranges=[name])
+    if experiment.plan is None or not passed:
         return
-    profiler = NsysProfiler(ProfileSettings(settings.tool, tuple(settings.trace), settings.steps, settings.timeout_s))
-    missing = profiler.unavailable()
-    if missing or not passed:
-        for result in passed:
-            result.profile = Profile(ProfileStatus.UNAVAILABLE, missing, tool=profiler.name)
-        return
-    on_event("profiling", profiler.name)
+    profiler = open_profiler(ProfileSettings(settings.tool, tuple(settings.trace), settings.steps, settings.timeout_s))
     captures = [_capture(experiment, result, commit) for result in passed]
-    stem = experiment.point.folder / ".profile" / "report"
-    launch = profiler.launch(stem, len(captures), experiment.plan.target.backend)
-    ended = _run(experiment, programs, [c.variant for c in captures], launch, settings.steps, settings.timeout_s)
-    for result, found in zip(passed, profiler.collect(launch, captures, ended), strict=True):
-        result.profile = found
+    if profiler.unavailable():
+        found = unavailable(profiler, captures)
+    elif profiler.own_process:
+        on_event("profiling", profiler.name)
+        found = _in_own_process(experiment, programs, profiler, captures)
+    else:
+        found = profiler.collect(None, captures, Ended(0))
+    for result, one in zip(passed, found, strict=True):
+        result.profile = one
+
+
+def _in_own_process(
+    experiment: Experiment, programs: Mapping[str, Path], profiler: Profiler, captures: Sequence[Capture]
+) -> list[Profile]:
+    assert experiment.plan is not None
+    settings = experiment.config.profiler
+    launch = profiler.launch(len(captures), experiment.plan.target.backend)
+    ended = Ended(None, problem="interrupted")
+    try:
+        variants = [capture.variant for capture in captures]
+        ended = _run(experiment, programs, variants, launch, settings.steps, settings.timeout_s)
+    finally:
+        found = profiler.collect(launch, captures, ended)
+    return found
 
 
 def _capture(experiment: Experiment, result: Result, commit: Commit) -> Capture:
@@ -79,8 +88,15 @@ def _capture(experiment: Experiment, result: Result, commit: Commit) -> Capture:
             dirty=commit.dirty,
         ),
         folder=folder_of(experiment, result.variant),
-        holds="kernels" if plan.target.backend == "cuda" else "ranges",
+        holds=_holds(plan, result.variant),
     )
+
+
+def _holds(plan: Plan, variant: str) -> Holds:
+    """What must be in the report: on a GPU kernels, or any work where a workload class may only copy."""
+    if plan.target.backend != "cuda":
+        return "ranges"
+    return "kernels" if plan.variant(variant).launches else "work"
 
 
 def _run(

@@ -61,7 +61,7 @@ class Worker:
     _log: IO[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the worker
         command = [*self.key.prefix, sys.executable, "-m", "runner.worker", self.key.backend]
         root = str(Path(__file__).resolve().parents[2])
         environment = {**os.environ, **dict(self.key.environment)}

@@ -64,6 +64,7 @@ class Experiment:
             for buffer in plan.buffers:
                 self._buffers[buffer.name] = self._devices[buffer.device].allocate(nbytes(buffer))
             self._streams = [device.stream() for device in self._devices]
+            self._connect()
             modules = [{unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices]
             context = Context(plan, self._devices, self._streams, self._buffers, modules)
             for buffer in plan.buffers:
@@ -75,6 +76,13 @@ class Experiment:
             self._workload = _workload_class(plan.workload.target)(context, **plan.workload.options)
             self._workload.prepare()
             self._synchronize()
+
+    def _connect(self) -> None:
+        """Lets every device of the experiment address every other one's memory, where the machine allows it."""
+        for device in self._devices:
+            for peer in self._devices:
+                if peer is not device and device.can_access_peer(peer):
+                    device.enable_peer_access(peer)
 
     def run(self, variant: str, settings: MeasureSettings) -> tuple[Outcome, bool]:
         """Checks, measures and checks again. The second value is False when the process must be replaced."""

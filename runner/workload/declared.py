@@ -58,7 +58,11 @@ def argument(context: Context, item: model.Argument) -> Argument:
 
 
 class DeclaredWorkload:
-    """Runs ``plan.prepare`` once and a variant's launches at every step."""
+    """Runs ``plan.prepare`` once and a variant's launches at every step.
+
+    Launches on other devices run beside the first device's: their streams start when the step starts there and
+    the step ends there when they have ended, so that timing on the first device's stream covers all.
+    """
 
     host_timed = False
     units_per_step = 1
@@ -66,6 +70,9 @@ class DeclaredWorkload:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._launches: dict[str, tuple[BoundLaunch, ...]] = {}
+        self._others: dict[str, list[int]] = {}
+        self._begin = context.devices[0].event()
+        self._ends = [device.event() for device in context.devices]
 
     def prepare(self) -> None:
         for launch in bind(self._context, self._context.plan.prepare):
@@ -74,11 +81,21 @@ class DeclaredWorkload:
     def reset(self, variant: str) -> None:
         """Declared kernels keep no state between steps; only the launches are bound."""
         if variant not in self._launches:
-            self._launches[variant] = bind(self._context, self._context.plan.variant(variant).launches)
+            launches = self._context.plan.variant(variant).launches
+            self._launches[variant] = bind(self._context, launches)
+            self._others[variant] = sorted({launch.device for launch in launches} - {0})
 
     def step(self, variant: str) -> None:
+        streams, others = self._context.streams, self._others[variant]
+        if others:
+            streams[0].record(self._begin)
+        for device in others:
+            streams[device].wait(self._begin)
         for launch in self._launches[variant]:
             launch.enqueue()
+        for device in others:
+            streams[device].record(self._ends[device])
+            streams[0].wait(self._ends[device])
 
     def outputs(self, variant: str) -> Mapping[str, Buffer]:
         checks = self._context.plan.variant(variant).checks

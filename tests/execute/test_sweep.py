@@ -1,0 +1,138 @@
+"""Whole commands on the host backend: what a user types, what comes out, and what survives a fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FAMILIES = Path(__file__).resolve().parents[1] / "families"
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = ("gpu=host", "measure=quick", "tracking=none", "measure.host.max_time_s=0.2")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "runner", "--config-dir", str(FAMILIES), *arguments]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "RUNNER_LOCKS": str(folder / "locks"), "COLUMNS": "160"}
+
+
+def run(folder: Path, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=timeout
+    )
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(path.read_text()) for path in folder.glob("*/**/result.json")]
+    return sorted(found, key=lambda result: (result["started"], result["variant"]))
+
+
+def test_a_sweep_of_ten_with_five_faults_keeps_the_other_five(tmp_path: Path) -> None:
+    faults = "kernel.params.fault=0,1,10,2,11,3,12,4,13,5"
+    done = run(tmp_path, "kernel=faulty", faults, *QUICK, "timeout_s=4", "-m")
+    assert done.returncode == 1, done.stdout + done.stderr
+    by_fault = {result["config"]["kernel"]["params"]["fault"]: result for result in results(tmp_path)}
+    statuses = {fault: result["status"] for fault, result in by_fault.items()}
+    assert statuses == {
+        0: "PASSED",
+        1: "RUNTIME_ERROR",
+        10: "PASSED",
+        2: "TIMEOUT",
+        11: "PASSED",
+        3: "INCORRECT",
+        12: "PASSED",
+        4: "COMPILE_ERROR",
+        13: "PASSED",
+        5: "OUT_OF_MEMORY",
+    }
+    advice = {
+        1: "sanitize=true",
+        2: "timeout_s=4",
+        3: "faulty_copy",
+        4: "this family was told not to compile",
+        5: "Reduce batch or context",
+    }
+    for fault, words in advice.items():
+        assert words in by_fault[fault]["message"]
+        assert words.split()[0] in done.stdout
+    assert Counter(statuses.values())["PASSED"] == 5
+
+
+@pytest.mark.parametrize(("fault", "words"), [(6, "nan"), (7, "never written")])
+def test_an_output_that_is_not_there_is_incorrect(tmp_path: Path, fault: int, words: str) -> None:
+    done = run(tmp_path, "kernel=faulty", f"kernel.params.fault={fault}", *QUICK)
+    assert done.returncode == 1
+    (result,) = results(tmp_path)
+    assert result["status"] == "INCORRECT"
+    assert words in result["message"].lower()
+    assert "time_us" not in result["metrics"]
+
+
+def test_two_devices_exchange_and_wait_for_each_other(tmp_path: Path) -> None:
+    done = run(tmp_path, "kernel=exchange", "devices=[0,1]", *QUICK)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(tmp_path)
+    assert result["status"] == "PASSED"
+    assert {check["name"] for check in result["checks"]} == {"exchange_sum0", "exchange_sum1"}
+
+
+def test_an_illegal_access_is_named_by_the_sanitizer(tmp_path: Path) -> None:
+    done = run(tmp_path, "kernel=faulty", "kernel.params.fault=1", "sanitize=true", *QUICK)
+    assert done.returncode == 1
+    (result,) = results(tmp_path)
+    assert result["status"] == "RUNTIME_ERROR"
+    assert "faulty_copy" in result["message"]
+    assert "faulty.cu" in result["message"]
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    arguments = command("kernel=faulty", "kernel.params.fault=0,2", *QUICK, "-m")
+    child = subprocess.Popen(arguments, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("*/**/result.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(1.0)
+    child.send_signal(signal.SIGINT)
+    output, _ = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "interrupted" in output
+    assert [result["status"] for result in results(tmp_path)][0] == "PASSED"
+
+
+def test_a_killed_worker_costs_one_experiment(tmp_path: Path) -> None:
+    import psutil
+
+    arguments = command("kernel=faulty", "kernel.params.fault=2,0", *QUICK, "timeout_s=60", "-m")
+    child = subprocess.Popen(arguments, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    worker = None
+    while worker is None:
+        assert time.monotonic() < deadline
+        for process in psutil.Process(child.pid).children(recursive=True):
+            if "runner.worker" in process.cmdline() and process.cpu_times().user > 1.5:
+                worker = process
+        time.sleep(0.1)
+    worker.kill()
+    child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert sorted(result["status"] for result in results(tmp_path)) == ["PASSED", "RUNTIME_ERROR"]
+
+
+def test_dry_run_prints_the_plan_and_runs_nothing(tmp_path: Path) -> None:
+    done = run(tmp_path, "kernel=faulty", "gpu=h200_sxm", "dry_run=true")
+    assert done.returncode == 0, done.stderr
+    for words in ("faulty_copy grid=4x1x1 block=256x1x1", "4 kB", "memory needed", "nvcc", "sm_90a"):
+        assert words in done.stdout
+    assert not results(tmp_path)
