@@ -42,6 +42,7 @@ class GpuState:
     uuid: str
     pci_bus_id: str
     memory_mib: int
+    """0 where the GPU shares the system's memory and has none of its own to report."""
     driver: str
     cuda: str
     """Newest CUDA version the driver supports: ``13.0``."""
@@ -86,13 +87,21 @@ def detect() -> list[GpuState]:
                 index=index,
                 name=str(library.nvmlDeviceGetName(handle)),
                 uuid=str(library.nvmlDeviceGetUUID(handle)),
-                pci_bus_id=str(library.nvmlDeviceGetPciInfo(handle).busId),
-                memory_mib=int(library.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
+                pci_bus_id=_or_none(library, "nvmlDeviceGetPciInfo", handle, "busId") or "",
+                memory_mib=int(_or_none(library, "nvmlDeviceGetMemoryInfo", handle, "total") or 0) // 2**20,
                 driver=driver,
                 cuda=cuda,
             )
         )
     return _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _or_none(library: Any, function: str, handle: Any, field: str) -> Any:
+    """One field of what ``function`` returns, or None where the GPU does not support it."""
+    try:
+        return getattr(getattr(library, function)(handle), field)
+    except library.NVMLError:
+        return None
 
 
 def _visible(states: list[GpuState], chosen: str | None) -> list[GpuState]:

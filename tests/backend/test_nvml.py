@@ -56,6 +56,8 @@ class FakeNvml(ModuleType):
         return SimpleNamespace(busId=f"0000:0{handle}:00.0")
 
     def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
+        if "memory" in self.unsupported:
+            raise NVMLError("Not Supported")
         return SimpleNamespace(total=16 << 30)
 
     def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:
@@ -107,6 +109,11 @@ def test_every_gpu_is_listed_with_driver_and_memory(library: FakeNvml) -> None:
     assert second.uuid == "GPU-b1"
     assert nvml.reason() == ""
     assert nvml.driver_version() == "580.1"
+
+
+def test_a_gpu_without_memory_of_its_own_is_listed(library: FakeNvml) -> None:
+    library.unsupported.add("memory")
+    assert [state.memory_mib for state in nvml.detect()] == [0, 0]
 
 
 @pytest.mark.parametrize(
