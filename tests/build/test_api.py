@@ -312,3 +312,17 @@ def test_a_real_mistake_and_an_unknown_architecture_are_explained(request_: Buil
     mistake, refused = outcome[request_], outcome[unknown]
     assert isinstance(mistake, CompileError) and "error: expected an expression" in mistake.errors[0]
     assert isinstance(refused, CompileError) and "does not know sm_999" in str(refused)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not on the PATH")
+def test_the_same_source_is_built_for_the_cpu(fresh_cache: Path, tmp_path: Path) -> None:
+    source = tmp_path / "scale.cu"
+    source.write_text('extern "C" __global__ void scale(float* x) { x[blockIdx.x] *= FACTOR; }\n')
+    request = BuildRequest(str(source), "host", "", "main", defines=(("FACTOR", "3"),), functions=("scale",))
+    first, second = built(request), built(request)
+    assert (first.cached, second.cached, first.path.suffix) == (False, True, ".so")
+    assert "-DFACTOR=3" in first.command and first.resources == {}
+    wrong = replace(request, defines=())
+    error = api.build([wrong])[wrong]
+    assert isinstance(error, CompileError)
+    assert "FACTOR" in error.errors[0] and f"{source} does not compile for the CPU" in str(error)
