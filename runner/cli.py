@@ -217,8 +217,8 @@ def _show_config(hydra: Hydra, args: argparse.Namespace) -> None:
 def _complete(hydra: Hydra, overrides: list[str]) -> None:
     try:
         hydra.shell_completion(config_name=CONFIG_NAME, overrides=overrides)
-    except ValueError as error:
-        raise ConfigError(f"--shell-completion: {error}") from error
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"--shell-completion: {error} (install it with: runner -sc install=bash)") from error
 
 
 def _diagnosed(hydra: Hydra, lines: Sequence[str], mode: RunMode, error: Exception) -> ConfigError:

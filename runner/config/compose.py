@@ -24,7 +24,14 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 from omegaconf._utils import split_key
 from omegaconf.errors import OmegaConfBaseException
 
-from runner.config.errors import ConfigError, from_exception, from_override, no_kernel, unknown_option
+from runner.config.errors import (
+    ConfigError,
+    choose_from,
+    from_exception,
+    from_override,
+    no_kernel,
+    unknown_option,
+)
 from runner.config.load import build, build_field, resolved, resolved_params, section_names
 from runner.config.overrides import parse
 from runner.config.scale import SECTIONS, cap_params, cap_sections
@@ -106,6 +113,10 @@ class Composer:
 
     def apply(self, override: Override, cfg: DictConfig) -> None:
         """Applies one value in place. Raises ``ConfigError``."""
+        first = split_key(override.key_or_group)[0]
+        if (override.is_add() or override.is_force_add()) and first not in section_names():
+            known = choose_from(first, section_names())
+            raise ConfigError(f"{override.input_line}: nothing can be added to the root; {known}")
         try:
             ConfigLoaderImpl._apply_overrides_to_config([override], cfg)
         except (HydraException, OmegaConfBaseException) as error:

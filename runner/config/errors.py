@@ -111,7 +111,7 @@ def _unknown_key(key: str, cfg: DictConfig, groups: Sequence[str]) -> str:
     for part in split_key(key):
         if not isinstance(node, DictConfig) or node._is_none() or node._is_missing():
             return f"'{prefix.rstrip('.')}' has no keys below it"
-        child = node._get_node(part)
+        child = node._get_node(part, validate_access=False)
         if child is None:
             known = [str(name) for name in node]
             if not prefix:
@@ -130,7 +130,9 @@ def _unknown_key(key: str, cfg: DictConfig, groups: Sequence[str]) -> str:
 def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: ValidationError) -> str:
     parts = split_key(key)
     parent = OmegaConf.select(cfg, ".".join(parts[:-1])) if len(parts) > 1 else cfg
-    node = parent._get_node(parts[-1]) if isinstance(parent, DictConfig) else None
+    if len(parts) > 1 and not isinstance(parent, (DictConfig, ListConfig)):
+        return f"'{'.'.join(parts[:-1])}' is one value and has no keys below it"
+    node = parent._get_node(parts[-1], validate_access=False) if isinstance(parent, DictConfig) else None
     if node is None:
         return _first_line(cause)
     kind = node._metadata.ref_type

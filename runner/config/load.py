@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache, lru_cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from runner.config.errors import from_resolution
+from runner.config.errors import ConfigError, choose_from, from_resolution
 from runner.config.schema import Config
 
 T = TypeVar("T")
@@ -25,6 +25,7 @@ def to_experiment(cfg: DictConfig | Config) -> Config:
     """Every ``${…}`` resolved, every missing value refused (``ConfigError``). A ``Config`` passes through."""
     if isinstance(cfg, Config):
         return cfg
+    _check_names("config", [str(name) for name in cfg], section_names())
     plain = {name: resolved(cfg, name) for name in section_names()}
     return build(Config, plain)
 
@@ -68,6 +69,13 @@ def build(cls: type[T], plain: dict[str, Any]) -> T:
     return made
 
 
+def _check_names(section: str, names: Iterable[str], known: Collection[str]) -> None:
+    """``+shape.foo=1`` gets past OmegaConf, which takes a plus for consent."""
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{section}: '{name}' is not one of its keys; {choose_from(name, known)}")
+
+
 def build_field(cls: type, name: str, plain: Any) -> Any:
     """One field's value of a schema dataclass."""
     return _maker(_hints(cls)[name])(plain)
@@ -83,7 +91,12 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
     """What turns a plain value into the schema's type ``kind``."""
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         makers = {name: _maker(hint) for name, hint in _hints(kind).items()}
-        return lambda plain: kind(**{name: makers[name](value) for name, value in plain.items()})
+
+        def make(plain: dict[str, Any]) -> Any:
+            _check_names(kind.__name__.lower(), plain, makers)
+            return kind(**{name: makers[name](value) for name, value in plain.items()})
+
+        return make
     origin, args = get_origin(kind), get_args(kind)
     if origin is list:
         item = _maker(args[0])

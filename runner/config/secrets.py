@@ -89,7 +89,9 @@ def _has_user(rest: str) -> bool:
         return True
     # No '@' before the first slash: a host with a port, or a password that holds a slash.
     _, colon, port = authority.rpartition(":")
-    return bool(colon) and not authority.endswith("]") and not port.isdigit()
+    if not colon or authority.endswith("]"):
+        return False
+    return not port.isdigit() or "@" in re.split(r"[?#]", rest, maxsplit=1)[0]
 
 
 def _redact_query(text: str) -> str:

@@ -1,0 +1,281 @@
+"""The command as a user types it; what would run the points is replaced by a recorder."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runner.cli import main
+from tests.config.conftest import FAMILY
+from tests.config.recorder import Calls, replace_execution
+
+SECRET = "tracking.uri='http://alice:hunter2@mlflow:5000?token=hunter2'"
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    return replace_execution(monkeypatch)
+
+
+@pytest.fixture
+def run(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs a command in an empty folder; returns the exit code."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: str) -> int:
+        return main(["--config-dir", str(FAMILY), *arguments])
+
+    return command
+
+
+def written(folder: Path) -> str:
+    return "\n".join(file.read_text() for file in folder.rglob("*") if file.is_file())
+
+
+def test_a_single_run(run: Any, calls: Calls, tmp_path: Path) -> None:
+    assert run("kernel=toy", "shape.batch=3", SECRET) == 0
+    (point,) = calls.points
+    assert re.fullmatch(r"\d{2}-\d{2}-\d{2}-\d{6}-\d+", point.folder.name)
+    assert re.fullmatch(r"outputs/\d{4}-\d{2}-\d{2}", point.folder.parent.relative_to(tmp_path).as_posix())
+    assert point.config.kernel.params["B"] == 3 and point.number == 0
+    assert sorted(file.name for file in point.folder.iterdir()) == ["config.yaml", "overrides.yaml"]
+    assert "hunter2" in point.config.tracking.uri and "hunter2" not in written(tmp_path)
+    assert point.repeat.startswith(f"python -m runner --config-dir {FAMILY} kernel=toy shape.batch=3")
+    assert point.config_dirs == (FAMILY,) and point.sweep_id == calls.sweep_ids[0] != ""
+
+
+def test_a_sweep(run: Any, calls: Calls, tmp_path: Path) -> None:
+    assert run("kernel=toy", "shape=decode,long_ctx", "-m", SECRET) == 0
+    assert [point.config.shape.context for point in calls.points] == [4096, 4096, 8192, 16384, 32768]
+    folders = [point.folder.relative_to(tmp_path).as_posix() for point in calls.points]
+    assert all(re.fullmatch(r"multirun/\d{4}-\d\d-\d\d/\d\d-\d\d-\d\d-\d{6}-\d+/\d", folder) for folder in folders)
+    assert [folder[-1] for folder in folders] == list("01234")
+    document = yaml.safe_load((calls.points[0].folder.parent / "multirun.yaml").read_text())
+    assert list(document["points"]) == [0, 1, 2, 3, 4] and document["sweep_id"] == calls.sweep_ids[0]
+    assert "hunter2" not in written(tmp_path)
+    assert not list(tmp_path.rglob(".hydra")) and not list(tmp_path.rglob("*.log"))
+
+
+def test_a_study_lists_what_it_skips(run: Any, calls: Calls) -> None:
+    assert run("experiments=together", "-m") == 0
+    assert len(calls.points) == 10
+    assert [skipped.reason for skipped in calls.skipped] == ["too many heads"] * 2
+
+
+def test_without_m_the_grid_left_out_is_named(
+    run: Any,
+    calls: Calls,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("kernel=toy", "shape=long_ctx") == 0
+    assert len(calls.points) == 1
+    hint = "shape=long_ctx carries a grid of 4 values of shape.context; add -m to sweep it"
+    assert hint in capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize("arguments", [("kernel=toy",), ("kernel=toy", "seed=1,2", "-m")])
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_exit_code_is_that_of_the_experiments(
+    run: Any,
+    calls: Calls,
+    arguments: tuple[str, ...],
+    code: int,
+) -> None:
+    calls.code = code
+    assert run(*arguments) == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "kernel: choose a family, e.g. kernel="),
+        (("kernel=tyo",), "error: kernel=tyo: no such option; did you mean 'toy'?"),
+        (("kernel=toy", "shape.contxt=1"), "did you mean 'shape.context'?"),
+        (("kernel=toy", "kernel.params.D=64,65", "-m"), "kernel.params.D=65: must be one of 64, 128, 192"),
+        (("kernel=toy", "shape.batch=1,2"), "add -m to sweep over them"),
+        (("kernel=toy", "hydra/launcher=slurmy"), "hydra/launcher=slurmy: no such option"),
+        (("kernel=toy", "hydra.nope=1"), "hydra.nope"),
+        (("kernel=toy", "a=b=c"), "a=b=c: not a valid override"),
+        (("kernel=toy", "--cfg", "job", "-m"), "--cfg prints one composed config"),
+        (("kernel=toy", "--cfg", "job", "--info"), "only one of"),
+        (("kernel=toy", "--resolve"), "--resolve goes with --cfg"),
+        (("kernel=toy", "--config-name", "x"), "--config-name=x: the root config is fixed"),
+        (("kernel=toy", "seed=1,2", "hydra.sweep.subdir=x", "-m"), "the same folder for several points"),
+        (("kernel=toy", "seed=1,2", "hydra.sweeper.max_batch_size=0", "-m"), "must be at least 1"),
+        (("experiments=uneven", "-m"), "must be equally long"),
+    ],
+)
+def test_a_refused_command_runs_nothing(
+    run: Any,
+    calls: Calls,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error and "Traceback" not in error and error.count("error:") == 1
+    assert not calls.points and not calls.single
+    assert not written(tmp_path)
+
+
+def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config-dir", "/does/not/exist", "kernel=toy"]) == 2
+    assert "--config-dir=/does/not/exist: no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [("kernel=toy",), ("kernel=toy", "seed=1,2", "-m")])
+def test_an_interrupt(run: Any, calls: Calls, arguments: tuple[str, ...]) -> None:
+    calls.raises = KeyboardInterrupt()
+    assert run(*arguments) == 130
+
+
+def test_a_dry_run_leaves_no_files(run: Any, calls: Calls, tmp_path: Path) -> None:
+    assert run("kernel=toy", "dry_run=true") == 0
+    assert run("kernel=toy", "dry_run=true", "shape=long_ctx", "-m") == 0
+    assert [point.config.dry_run for point in calls.points] == [True] * 5
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not list(tmp_path.glob("outputs/*/*"))
+
+
+def test_a_launcher_that_is_not_ours(run: Any, calls: Calls, tmp_path: Path) -> None:
+    lines = (
+        "kernel=toy",
+        "shape=long_ctx",
+        "scale=smoke",
+        "shape.context=8,16",
+        "hydra/launcher=basic",
+        SECRET,
+    )
+    assert run(*lines, "-m") == 0
+    assert [point.config.kernel.params["T"] for point in calls.single] == [8, 16]
+    assert [point.number for point in calls.single] == [0, 1]
+    assert {point.folder.parent for point in calls.single} == {calls.single[0].folder.parent}
+    assert len({point.sweep_id for point in calls.single}) == 1
+    assert all((point.folder / "config.yaml").is_file() for point in calls.single)
+    assert "hunter2" not in written(tmp_path)
+    assert "++hydra" not in calls.single[0].repeat
+
+
+def test_a_failed_job_of_another_launcher(run: Any, calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    calls.raises = RuntimeError("lost http://u:hunter2@h")
+    assert run("kernel=toy", "seed=1,2", "hydra/launcher=basic", "-m") == 1
+    error = capsys.readouterr().err
+    assert "RuntimeError" in error and "hunter2" not in error
+
+
+def test_batches_for_another_launcher(run: Any, calls: Calls) -> None:
+    assert run("kernel=toy", "seed=range(5)", "hydra/launcher=basic", "hydra.sweeper.max_batch_size=2", "-m") == 0
+    assert [point.config.seed for point in calls.single] == [0, 1, 2, 3, 4]
+    assert [point.number for point in calls.single] == [0, 1, 2, 3, 4]
+
+
+def test_another_sweeper_with_our_launcher(run: Any, calls: Calls) -> None:
+    calls.code = 1
+    assert run("kernel=toy", "seed=1,2", "hydra/sweeper=basic", "-m") == 1
+    assert [point.config.seed for point in calls.points] == [1, 2]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None,
+    reason="hydra-joblib-launcher is absent",
+)
+def test_joblib(run: Any, calls: Calls) -> None:
+    backend = "hydra.launcher.backend=threading"
+    assert run("kernel=toy", "seed=1,2", "hydra/launcher=joblib", backend, "hydra.launcher.n_jobs=1", "-m") == 0
+    assert sorted(point.config.seed for point in calls.single) == [1, 2]
+
+
+def test_the_composed_config_is_scaled_and_without_secrets(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("kernel=toy", "scale=smoke", SECRET, "--cfg", "job", "--resolve") == 0
+    printed = capsys.readouterr().out
+    shown = yaml.safe_load(printed)
+    assert "hunter2" not in printed and "hydra" not in shown
+    assert shown["shape"]["context"] == 256 and shown["kernel"]["params"]["T"] == 128
+
+
+def test_the_config_of_one_section(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--cfg", "job", "--package", "shape", "shape=smoke") == 0
+    assert capsys.readouterr().out.startswith("# @package shape\nname: smoke\n")
+    assert run("--cfg", "job", "--package", "nope") == 2
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("runner ")
+
+
+def python(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_help_explains_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from runner.cli import main; code = main(['--help']);"
+        "heavy = {'mlflow', 'pycuda', 'cuda', 'matplotlib', 'numpy', 'scipy', 'pandas', 'rich'} & set(sys.modules);"
+        "assert not heavy, heavy; sys.exit(code)"
+    )
+    answer = python(code, tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    for word in (
+        "kernel ",
+        "shape ",
+        "decode, long_ctx",
+        "experiments ",
+        "hydra/launcher",
+        "-m",
+        "dry_run=true",
+    ):
+        assert word in answer.stdout
+    assert max(map(len, answer.stdout.splitlines())) <= 120
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("runner shape=", "shape=long_ctx"),
+        ("runner kernel=t", "kernel=toy"),
+        ("runner shape.ba", "shape.batch="),
+    ],
+)
+def test_tab_completion(tmp_path: Path, line: str, offered: str) -> None:
+    arguments = ["--config-dir", str(FAMILY), "-sc", "query=bash"]
+    code = f"import sys; from runner.cli import main; sys.exit(main({arguments!r}))"
+    answer = python(code, tmp_path, COMP_LINE=line, COMP_POINT=str(len(line)))
+    assert answer.returncode == 0, answer.stderr
+    assert offered in answer.stdout.split()
+
+
+def test_info(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--info", "searchpath") == 0
+    printed = capsys.readouterr().out
+    assert "studies://" in printed and f"file://{FAMILY}" in printed
+
+
+def test_the_module_and_its_exit_code(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "runner", "kernel=nope"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 2 and answer.stderr.startswith("error: kernel=nope: no such option")
