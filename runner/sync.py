@@ -30,7 +30,7 @@ class _Work:
 
     folders: list[Path]
     named: bool
-    """The user named the folders: sweeps with tracking=off are filed as well."""
+    """The user named the folders: sweeps that are running or have tracking off are filed as well."""
     uri: str = ""
     filers: dict[str, Filer] = field(default_factory=dict)
     """By URI, so that a store is opened once."""
@@ -74,6 +74,9 @@ def _parse(words: Sequence[str]) -> _Work:
 def _sync(work: _Work) -> int:
     failed = False
     sent = withheld = 0
+    for orphan in _orphans(work.folders):
+        print(f"{orphan}: belongs to no sweep (no {spool.SWEEP_FILE} above it)", file=sys.stderr)
+        failed = True
     for folder in _sweeps(work.folders):
         try:
             if spool.close_stale(folder):
@@ -87,7 +90,11 @@ def _sync(work: _Work) -> int:
         if not sweep.tracking and not work.named:
             withheld += len(waiting)
             continue
-        if not waiting and (spool.is_filed(folder) or sweep.status is SweepStatus.RUNNING):
+        running = sweep.status is SweepStatus.RUNNING
+        if running and waiting and not work.named:
+            print(f"{folder}: still running, files its own results (name the folder to send them now)")
+            continue
+        if not waiting and (spool.is_filed(folder) or running):
             continue
         done = _one(work, folder, sweep, waiting)
         sent += len(done.run_ids)
@@ -116,6 +123,11 @@ def _sweeps(roots: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
+def _orphans(roots: Sequence[Path]) -> list[Path]:
+    """Results whose sweep's marker is gone."""
+    return [f for root in roots for f in spool.unsent(root) if spool.sweep_folder(f.absolute()) is None]
+
+
 def _one(work: _Work, folder: Path, sweep: Sweep, waiting: Sequence[Path]) -> Sent:
     """Files one sweep's results, and its summary when it has ended and nothing is left."""
     try:
@@ -127,8 +139,12 @@ def _one(work: _Work, folder: Path, sweep: Sweep, waiting: Sequence[Path]) -> Se
         return done
     report = folder / spool.REPORT_FOLDER
     results, _ = gather(folder)
-    if results and not report.is_dir():
-        write_report(results, report, sweep.swept)
+    try:
+        if results and not report.is_dir():
+            write_report(results, report, sweep.swept)
+    except (DocumentError, OSError) as error:
+        done.problem = f"cannot write the report: {error}"
+        return done
     if results:
         done.problem = filer.summary(folder).problem
     return done

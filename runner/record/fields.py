@@ -18,6 +18,8 @@ TAG_LENGTH = 5000
 """MLflow's own limit is 8000, an older server's 5000."""
 NAME_LENGTH = 250
 RUN_NAME_LENGTH = 60
+_DETAILS = ("packages", "variables", "device", "devices", "target", "kernel")
+"""Parts of the environment that stay in ``result.json``: as tags they would only be many."""
 INTERRUPTED = "interrupted"
 """A SKIPPED result whose message starts with this was stopped by the user."""
 
@@ -60,10 +62,13 @@ def metrics(result: Result) -> dict[str, float]:
 
 
 def tags(result: Result) -> dict[str, str]:
-    """Identity, state and provenance: fixed tags, and every scalar of the environment under its own name."""
-    environment = flatten(result.environment)
+    """Identity, state and provenance: fixed tags, and the environment's scalars under their own names."""
+    details = {key: value for key, value in result.environment.items() if key not in _DETAILS}
+    environment = flatten(details)
     values: dict[str, Any] = {
         **environment,
+        "host": environment.get("hostname") or socket.gethostname(),
+        "gpu_uuid": environment.get("device_uuid", ""),
         "kind": "result",
         "result_id": result.id,
         "sweep_id": result.sweep_id,
@@ -82,8 +87,6 @@ def tags(result: Result) -> dict[str, str]:
         "mlflow.source.type": "LOCAL",
         "mlflow.source.git.commit": environment.get("git_commit", ""),
     }
-    if "host" not in environment:
-        values["host"] = socket.gethostname()
     return {key: cut(plain(value), TAG_LENGTH) for key, value in _unique(values).items() if value not in (None, "")}
 
 

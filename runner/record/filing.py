@@ -48,10 +48,11 @@ class Filer:
         sweep_folder: Path,
         folders: Sequence[Path],
         swept: Sequence[str] = (),
-        until: float | None = None,
+        budget_s: float | None = None,
         wait_s: float = 60.0,
     ) -> Sent:
-        """Files the results in ``folders`` that are not filed yet; stops at ``until`` (``time.monotonic``)."""
+        """Files the results in ``folders`` that are not filed yet; stops when ``budget_s`` has passed since the store
+        was opened, after one result at least."""
         sent = Sent()
         waiting = [folder for folder in folders if not spool.is_filed(folder)]
         sent.left = len(waiting)
@@ -61,10 +62,11 @@ class Filer:
             self.store.open()
             with FileLock(sweep_folder / LOCK_FILE, timeout=wait_s):
                 self._notice_others(sweep_folder)
+                begun = time.monotonic()
                 for folder in waiting:
-                    if until is not None and time.monotonic() > until:
-                        break
                     self._one(folder, swept, sent)
+                    if budget_s is not None and time.monotonic() - begun > budget_s:
+                        break
         except Timeout:
             sent.problem = f"another process is filing the results in {sweep_folder}"
         except (TrackingUnavailable, DocumentError) as error:

@@ -30,14 +30,6 @@ def compare(location: Location, run_ids: Sequence[str], experiments: Sequence[st
     return f"{base(location)}/#/compare-runs?runs={runs}&experiments={ids}"
 
 
-def experiment(location: Location, experiment_id: str, sweep_id: str = "") -> str:
-    """The page that lists the runs of one experiment, those of one sweep when given."""
-    address = f"{base(location)}/#/experiments/{experiment_id}/runs"
-    if sweep_id:
-        address += "?searchFilter=" + quote(f'tags.sweep_id = "{sweep_id}"', safe="")
-    return address
-
-
 def run(location: Location, experiment_id: str, run_id: str) -> str:
     """The page of one run."""
     return f"{base(location)}/#/experiments/{experiment_id}/runs/{run_id}"

@@ -65,7 +65,7 @@ class Recorder:
         due = time.monotonic() - self._last >= self._settings.every_s
         if self._location is None or self._problem or not self._pending or not (due or force):
             return
-        self._file(until=None if force else time.monotonic() + max(self._settings.every_s, 1.0), wait_s=1.0)
+        self._file(budget_s=None if force else max(self._settings.every_s, 1.0), wait_s=1.0)
         self._last = time.monotonic()
 
     def finish(self, status: SweepStatus) -> list[str]:
@@ -81,7 +81,7 @@ class Recorder:
         summary = ""
         try:
             self._pending = spool.unsent(self.folder)
-            self._file(until=None, wait_s=60.0)
+            self._file(budget_s=None, wait_s=60.0)
             left = len(self._pending)
             if not self._problem and left == 0 and self.results:
                 done = self._ready().summary(self.folder)
@@ -90,9 +90,9 @@ class Recorder:
             self._problem = "interrupted while filing"
         return self._lines(summary)
 
-    def _file(self, until: float | None, wait_s: float) -> None:
+    def _file(self, budget_s: float | None, wait_s: float) -> None:
         try:
-            sent = self._ready().results(self.folder, self._pending, self.sweep.swept, until, wait_s)
+            sent = self._ready().results(self.folder, self._pending, self.sweep.swept, budget_s, wait_s)
         except KeyboardInterrupt:
             raise
         except Exception as error:  # a bug or a library's surprise must not end the sweep

@@ -28,6 +28,7 @@ from runner.result.document import FILE_NAME, DocumentError, write_text
 SWEEP_FILE = "sweep.json"
 FILED_FILE = ".filed"
 REPORT_FOLDER = "report"
+STORE_FOLDER = "mlruns"
 
 
 class SweepStatus(str, Enum):
@@ -169,9 +170,10 @@ def sweep_folder(result_folder: Path) -> Path | None:
 
 
 def _find(root: Path, name: str) -> list[Path]:
+    """Files called ``name``; not in hidden folders, nor in a store, which holds copies of results."""
     found = []
     for folder, subfolders, files in os.walk(root):
-        subfolders.sort()
+        subfolders[:] = [each for each in subfolders if each != STORE_FOLDER and not each.startswith(".")]
         if name in files:
             found.append(Path(folder) / name)
     return sorted(found)

@@ -1,0 +1,298 @@
+"""Filing in a real SQLite store: complete, exactly once, safe among processes, and clear when it cannot be done."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from runner.record import fields, mlflow_store
+from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.mlflow_store import MlflowStore
+from runner.record.spool import Sweep, SweepStatus
+from runner.result.model import Status
+from tests.record.conftest import SWEEP_ID, spooled
+from tests.synthetic import result, sweep
+
+
+def runs(location: Location, experiment: str = "kv_quant") -> list[Run]:
+    client = MlflowClient(tracking_uri=location.uri)
+    found = client.get_experiment_by_name(experiment)
+    return list(client.search_runs([found.experiment_id])) if found else []
+
+
+def test_a_run_holds_everything(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    made = result(metrics={"time_us": 12.5, "odd µs[%]": 1.0, "gbps": float("nan")})
+    (folder,) = spooled(tmp_path, [made])
+    (folder / "nsys").mkdir()
+    (folder / "nsys" / "kernels.csv").write_text("a,b\n")
+    (folder / ".hidden").write_text("x")
+    run_id = store.file(made, folder, ["shape.context"])
+
+    (run,) = runs(location)
+    assert run.info.run_id == run_id
+    assert run.info.run_name == "q8 T=32768 B=1 H=16 D=128"
+    assert run.info.status == "FINISHED"
+    assert (run.info.start_time, run.info.end_time) == fields.times(made)
+    assert run.data.metrics == {"time_us": 12.5, "odd us_pct_": 1.0, "duration_s": 1.25}
+    assert run.data.params == fields.params(made)
+    assert run.data.tags.items() >= fields.tags(made).items()
+    names = [p.relative_to(Path(location.artifacts)) for p in sorted(Path(location.artifacts).rglob("*.*"))]
+    inside = Path("kv_quant", run_id, "artifacts")
+    assert names == [inside / "nsys" / "kernels.csv", inside / "report.nsys-rep", inside / "result.json"]
+
+
+def test_filing_twice_gives_one_run(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    results = sweep([4096, 8192])
+    folders = spooled(tmp_path, results)
+    first = [store.file(r, f) for r, f in zip(results, folders, strict=True)]
+    again = MlflowStore(location)  # another process, as it were
+    again.open()
+    assert [again.file(r, f) for r, f in zip(results, folders, strict=True)] == first
+    assert [store.file(r, f) for r, f in zip(results, folders, strict=True)] == first
+    assert len(runs(location)) == len(results)
+
+
+def test_a_result_without_a_sweep_is_filed_once_too(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    made = result(sweep_id="")
+    (folder,) = spooled(tmp_path, [made])
+    first = store.file(made, folder)
+    store.refresh()
+    assert store.file(made, folder) == first
+    assert len(runs(location)) == 1
+
+
+@pytest.mark.parametrize("step", ["log_batch", "set_terminated"])
+def test_a_run_left_half_way_is_completed(
+    store: MlflowStore, location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    made = result()
+    (folder,) = spooled(tmp_path, [made])
+
+    def crash(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, step, crash)
+        with pytest.raises(TrackingUnavailable, match="Input/output error"):
+            store.file(made, folder)
+    assert [run.info.status for run in runs(location)] == ["RUNNING"]
+    later = MlflowStore(location)
+    later.open()
+    later.file(made, folder)
+    (run,) = runs(location)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics == fields.metrics(made)
+    history = MlflowClient(tracking_uri=location.uri).get_metric_history(run.info.run_id, "time_us")
+    assert len(history) == 1
+
+
+def test_more_parameters_than_one_batch_takes(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    made = result(params={f"p{i}": i for i in range(250)}, metrics={f"m{i}": float(i) for i in range(1500)})
+    (folder,) = spooled(tmp_path, [made])
+    store.file(made, folder)
+    (run,) = runs(location)
+    assert run.data.params == fields.params(made)
+    assert run.data.metrics == fields.metrics(made)
+
+
+def test_statuses_of_runs(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    made = [
+        result(index=0, status=Status.TIMEOUT),
+        result(index=1, status=Status.SKIPPED, message="interrupted by Ctrl-C"),
+    ]
+    for each, folder in zip(made, spooled(tmp_path, made), strict=True):
+        store.file(each, folder)
+    found = {run.data.tags["status"]: run.info.status for run in runs(location)}
+    assert found == {"TIMEOUT": "FAILED", "SKIPPED": "KILLED"}
+
+
+def test_the_summary_holds_counts_table_and_compare_link(
+    store: MlflowStore, location: Location, tmp_path: Path
+) -> None:
+    results = [*sweep([4096]), result("fp8", index=9, status=Status.LAUNCH_ERROR)]
+    ids = [store.file(r, f) for r, f in zip(results, spooled(tmp_path / "s", results), strict=True)]
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "table.md").write_text("| variant | time |\n")
+    killed = Sweep(SWEEP_ID, "python -m runner", "2026-03-01T12:00:00+00:00", "2026-03-01T12:01:00+00:00")
+    killed.status = SweepStatus.KILLED
+    run_id = store.file_summary(killed, results, ids[:3], report)
+    assert store.file_summary(killed, results, ids[:3], report) == run_id
+
+    (run,) = runs(location, "sweeps")
+    assert run.info.status == "KILLED"
+    assert run.info.end_time - run.info.start_time == 60_000
+    assert run.data.metrics == {"count_passed": 3.0, "count_launch_error": 1.0, "results": 4.0}
+    assert run.data.tags["kind"] == "summary"
+    assert "| variant | time |" in run.data.tags["mlflow.note.content"]
+    assert run.data.tags["compare"].startswith("http://127.0.0.1:5000/#/compare-runs?runs=%5B%22")
+    assert all(run_id in run.data.tags["compare"] for run_id in ids[:3])
+    assert list(Path(location.artifacts).glob("sweeps/*/artifacts/table.md"))
+
+
+_RACE = """
+import multiprocessing, sys
+from pathlib import Path
+import mlflow.store.tracking.sqlalchemy_store  # imported once, before the fork: the race is about the file
+from runner.record.location import locate
+from runner.record.mlflow_store import MlflowStore
+
+def work(barrier, root):
+    barrier.wait()
+    store = MlflowStore(locate("", Path(root)))
+    store.open()
+    sys.stdout.write(f"experiment {store.experiment_id('kv_quant')}\\n")
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(8)
+    processes = [context.Process(target=work, args=(barrier, sys.argv[1])) for _ in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    sys.exit(sum(process.exitcode != 0 for process in processes))
+"""
+
+
+def test_eight_processes_open_a_fresh_store_at_once(tmp_path: Path, repository: Path) -> None:
+    command = [sys.executable, "-c", _RACE, str(tmp_path)]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["experiment 1"] * 8 + [""]
+    assert done.stderr == ""
+    left = {p.name for p in (tmp_path / "mlruns").iterdir()} - {"mlflow.db-wal", "mlflow.db-shm"}
+    assert left == {".mlflow.db.lock", "mlflow.db"}
+
+
+def test_a_store_that_was_not_finished_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = locate("", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(TrackingUnavailable, match="no space left"):
+            MlflowStore(location).open()
+    assert not location.database.exists()
+    assert [p.name for p in location.database.parent.iterdir()] == [".mlflow.db.lock"]
+
+
+def test_a_database_of_another_version_says_what_to_do(location: Location) -> None:
+    with sqlite3.connect(location.database) as connection:
+        connection.execute("update alembic_version set version_num = 'aaaaaaaaaaaa'")
+    connection.close()
+    with pytest.raises(TrackingUnavailable, match=r"another MLflow version.*mlflow db upgrade"):
+        MlflowStore(location).open()
+
+
+@pytest.mark.parametrize("content", [b"this is no database at all, only text", b"SQLite format 3\x00" + b"\xff" * 200])
+def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
+    location = locate("sqlite:///store.db", tmp_path)
+    location.database.write_bytes(content)
+    begun = time.monotonic()
+    with pytest.raises(TrackingUnavailable, match=r"store\.db"):
+        MlflowStore(location).open()
+    assert time.monotonic() - begun < 5
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(TrackingUnavailable, match="not a folder we may write to"):
+        MlflowStore(locate("", tmp_path)).open()
+
+
+def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mlruns").write_text("")
+    with pytest.raises(TrackingUnavailable, match="not a folder"):
+        MlflowStore(locate("", tmp_path)).open()
+
+
+def test_a_deleted_experiment_says_how_to_bring_it_back(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    made = result()
+    (folder,) = spooled(tmp_path, [made])
+    client = MlflowClient(tracking_uri=location.uri)
+    client.delete_experiment(client.create_experiment("kv_quant"))
+    with pytest.raises(TrackingUnavailable, match="mlflow experiments restore --experiment-id 1"):
+        store.file(made, folder)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("scheme", ["http", "postgresql"])
+def test_a_dead_server_is_noticed_quickly_and_shows_no_password(scheme: str) -> None:
+    store = MlflowStore(locate(f"{scheme}://ada:s3cr3t@127.0.0.1:{_free_port()}/x"))
+    begun = time.monotonic()
+    with pytest.raises(TrackingUnavailable, match="does not answer") as caught:
+        store.open()
+    assert time.monotonic() - begun < 10
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.fixture
+def hanging_server() -> Iterator[tuple[str, list[str]]]:
+    """Accepts requests and never answers; their paths."""
+    seen: list[str] = []
+    stop = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.path)
+            stop.wait(20)
+
+        do_GET = do_POST
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", seen
+    stop.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_hanging_server_is_asked_once(hanging_server: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "7")
+    address, seen = hanging_server
+    with pytest.raises(TrackingUnavailable, match="does not answer in time"):
+        MlflowStore(locate(address)).open()
+    assert len(seen) == 1  # asked twice, "create run" would make two runs
+
+
+def test_mlflow_is_imported_by_opening_only(repository: Path) -> None:
+    code = (
+        "import sys; import runner.record.recorder, runner.sync, runner.ui, runner.report.table;"
+        "print([m for m in ('mlflow', 'sqlalchemy', 'matplotlib', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_other_file_imports_mlflow(repository: Path) -> None:
+    users = [
+        path.relative_to(repository).as_posix()
+        for path in (repository / "runner").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.strip().startswith(("import mlflow", "from mlflow"))
+    ]
+    assert set(users) == {"runner/record/mlflow_store.py"}
+    assert mlflow_store.SUMMARY_EXPERIMENT == "sweeps"

@@ -1,0 +1,36 @@
+"""Figures as text."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.report import numbers
+from tests.synthetic import result
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(numbers).failed == 0
+
+
+@given(st.floats(min_value=1e-12, max_value=1e15))
+def test_digits_are_right_to_the_last_one_shown(value: float) -> None:
+    assert float(numbers.digits(value)) == pytest.approx(value, rel=5.1e-3)
+    assert len(numbers.digits(value)) <= 8
+
+
+def test_the_nearer_roof_bounds_and_gives_the_rate() -> None:
+    memory = result(metrics={"gbps": 3000.0, "tflops": 2.0, "pct_peak_bandwidth": 60.0, "pct_peak_flops": 3.0})
+    assert (numbers.bound(memory), numbers.rate(memory), numbers.peak(memory)) == ("memory", "3000 GB/s", "60.0%")
+    compute = result(metrics={"gbps": 30.0, "tflops": 50.0, "pct_peak_bandwidth": 1.0, "pct_peak_flops": 75.0})
+    assert (numbers.bound(compute), numbers.rate(compute), numbers.peak(compute)) == (
+        "compute",
+        "50.0 TFLOP/s",
+        "75.0%",
+    )
+    bare = result(metrics={"tflops": 0.5})
+    assert (numbers.bound(bare), numbers.rate(bare), numbers.peak(bare)) == ("", "0.500 TFLOP/s", "–")
+    assert numbers.rate(result(metrics={})) == numbers.spread(result(metrics={})) == "–"

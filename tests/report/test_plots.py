@@ -1,0 +1,96 @@
+"""Plots: which are made, and what is on them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from runner.report import plots
+from runner.report.summary import write_report
+from runner.result.model import Status
+from tests.synthetic import result, sweep
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def points(line: Line2D) -> tuple[list[float], list[float]]:
+    """The x and y values of a line."""
+    return np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist()
+
+
+def test_a_plot_per_axis_and_a_roofline(tmp_path: Path) -> None:
+    written = write_report(sweep([4096, 8192], batches=(1, 2)), tmp_path / "report")
+    assert [path.name for path in written] == [
+        "table.md",
+        "table.csv",
+        "kv_quant_h200_B.png",
+        "kv_quant_h200_T.png",
+        "kv_quant_h200_roofline.png",
+    ]
+    for path in written[2:]:
+        assert path.read_bytes().startswith(PNG)
+
+
+def test_devices_never_share_a_plot(tmp_path: Path) -> None:
+    both = [*sweep([4096, 8192]), *sweep([4096, 8192], gpu="host", backend="host", peak_gbps=0.0)]
+    names = [path.name for path in plots.write_plots(both, tmp_path)]
+    assert names == ["kv_quant_h200_T.png", "kv_quant_h200_roofline.png", "kv_quant_host_T.png"]
+
+
+def test_failures_are_on_no_plot(tmp_path: Path) -> None:
+    bad = [result("q8", t, index=t, status=Status.INCORRECT) for t in (4096, 8192)]
+    assert plots.write_plots(bad, tmp_path) == []
+
+
+def test_lines_axes_and_levels() -> None:
+    figure = plots.against(sweep([4096, 8192, 65536]), "T", "kv_quant on h200")
+    time, rate = figure.axes
+    assert [line.get_label() for line in time.lines] == ["fp32", "fp16", "q8"]
+    assert points(time.lines[0])[0] == [4096, 8192, 65536]
+    assert (time.get_xscale(), time.get_yscale(), rate.get_yscale()) == ("log", "log", "linear")
+    assert (time.get_xlabel(), time.get_ylabel()) == ("T, context", "time, µs")
+    assert [tick.get_text() for tick in time.get_xticklabels()] == ["4k", "8k", "64k"]
+    assert rate.get_ylabel() == "bandwidth, GB/s"
+    assert [line.get_label() for line in rate.lines[3:]] == ["peak: 4800 GB/s", "copy ceiling: 4420 GB/s"]
+    assert rate.get_ylim()[1] > 4800
+    assert [text.get_text() for text in figure.legends[0].texts] == [line.get_label() for line in rate.lines]
+
+
+def test_a_linear_axis_for_a_small_range() -> None:
+    figure = plots.against(sweep([1000, 1500, 2000]), "T", "t")
+    assert figure.axes[0].get_xscale() == "linear"
+    assert figure.axes[0].get_yscale() == "linear"
+    assert figure.axes[0].get_ylim()[0] == 0
+
+
+def test_too_many_lines_hold_the_other_axis() -> None:
+    results = sweep([4096, 8192], variants=("fp32", "fp16", "q8"), batches=(1, 2, 4, 8))
+    figure = plots.against(results, "T", "kv_quant on h200")
+    assert len(figure.axes[0].lines) == 3
+    assert re.search(r"\(B=8\)", figure.get_suptitle())
+
+
+def test_the_roofline_shows_what_the_percentages_imply() -> None:
+    figure = plots.roofline(sweep([4096, 8192]), "kv_quant on h200")
+    assert figure is not None
+    panel = figure.axes[0]
+    roof = panel.lines[0]
+    assert roof.get_label() == "peak: 4800 GB/s, 67.0 TFLOP/s"
+    xs, ys = points(roof)
+    assert ys[0] == pytest.approx(xs[0] * 4.8)
+    assert ys[1] == ys[2] == 67.0
+    assert [line.get_label() for line in panel.lines[2:]] == ["fp32", "fp16", "q8"]
+    low, high = panel.get_ylim()
+    for line in panel.lines[2:]:
+        assert all(low < y < high for y in points(line)[1])
+
+
+def test_without_a_peak_there_is_no_roofline() -> None:
+    assert plots.roofline(sweep([4096], peak_gbps=0.0), "t") is None
