@@ -70,6 +70,7 @@ def check(config: Config) -> None:
         if _value(config, key) not in choices:
             raise ConfigError(f"{key}={_value(config, key)}: {choose_from(str(_value(config, key)), choices)}")
     _check_names("measure.modes", config.measure.modes, _MODES)
+    _check_names("measure.host.modes", config.measure.host.modes, _MODES)
     if config.measure.max_samples < config.measure.min_samples:
         raise ConfigError(
             f"measure.max_samples={config.measure.max_samples}: must be at least measure.min_samples="

@@ -50,6 +50,7 @@ class Composer:
         self.loader = loader
         self._hydra_overrides = list(hydra_overrides)
         self._master = master
+        self._bases: dict[tuple[str, ...], DictConfig] = {}
         self._heads: dict[tuple[tuple[str, ...], tuple[str, ...]], Head] = {}
         self._repository: IConfigRepository | None = None
 
@@ -70,7 +71,10 @@ class Composer:
         """The config for these group choices with the values that do not change applied."""
         key = (tuple(choices), tuple(fixed))
         if key not in self._heads:
-            self._heads[key] = self._compose(choices, fixed)
+            cfg = copy.deepcopy(self._base(tuple(choices)))
+            for line in fixed:
+                self.apply(parse(line), cfg)
+            self._heads[key] = Head(cfg, self)
         return self._heads[key]
 
     def _files(self) -> IConfigRepository:
@@ -81,7 +85,13 @@ class Composer:
             _, self._repository = self.loader._parse_overrides_and_create_caching_repo(CONFIG_NAME, search_path)
         return self._repository
 
-    def _compose(self, choices: Sequence[str], fixed: Sequence[str]) -> Head:
+    def _base(self, choices: tuple[str, ...]) -> DictConfig:
+        if choices not in self._bases:
+            self._bases[choices] = self._composed(choices)
+        return self._bases[choices]
+
+    def _composed(self, choices: tuple[str, ...]) -> DictConfig:
+        """From the files, without Hydra's own part."""
         self.check_choices(choices)
         try:
             cfg = self.loader.load_configuration(
@@ -96,9 +106,7 @@ class Composer:
             OmegaConf.copy_cache(from_config=self._master, to_config=cfg)
         with flag_override(cfg, ["struct", "readonly"], [False, False]):
             del cfg["hydra"]
-        for line in fixed:
-            self.apply(parse(line), cfg)
-        return Head(cfg, self)
+        return cfg
 
     def check_choices(self, lines: Sequence[str]) -> None:
         """Raises ``ConfigError`` for an option that its group does not have."""

@@ -21,6 +21,7 @@ REFUSED = [
     ("measure.max_samples=2", "must be at least measure.min_samples=10"),
     ("measure.modes=[]", "measure.modes=[]: name at least one; known: cold, hot, host"),
     ("measure.modes=[cool]", "'cool' does not exist; did you mean 'cold'?"),
+    ("measure.host.modes=[]", "measure.host.modes=[]: name at least one"),
     ("measure.modes=[hot,hot]", "'hot' is named twice"),
     ("profiler.tool=nsis", "profiler.tool=nsis: did you mean 'nsys'?"),
     ("gpu.backend=cud", "did you mean 'cuda'?"),
