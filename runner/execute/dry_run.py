@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from runner.build.api import command_line
+from runner.config.errors import ConfigError
 from runner.config.points import Skipped
 from runner.execute import planning, targets
 from runner.execute.planning import Experiment
-from runner.plan.errors import PlanError
 from runner.plan.family import nbytes
 from runner.plan.model import Launch, Plan
 from runner.plan.planner import memory_bytes
@@ -29,7 +29,7 @@ def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
         console.print(f"[bold]#{index} {escape(experiment.title)}[/bold]")
         try:
             planning.plan(experiment, targets.static_target(experiment.config.gpu))
-        except PlanError as error:
+        except ConfigError as error:
             experiment.refused = (Status.INVALID_CONFIG, str(error))
         if experiment.plan is None:
             refused += 1

@@ -10,12 +10,13 @@ from pathlib import Path
 from runner.backend.base import DeviceInfo
 from runner.build.api import requests
 from runner.build.model import BuildRequest, CompileError
+from runner.config.errors import ConfigError
 from runner.config.points import Point
 from runner.config.schema import Config
 from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
 from runner.paths import cuda_src_dir
-from runner.plan.errors import FamilyError, PlanError, TooLarge
+from runner.plan.errors import TooLarge
 from runner.plan.model import Plan, Target
 from runner.plan.planner import make_plan
 from runner.result.model import Status
@@ -62,7 +63,7 @@ def plan(experiment: Experiment, target: Target) -> None:
         experiment.requests = requests(experiment.plan)
     except TooLarge as error:
         experiment.refused = (Status.OUT_OF_MEMORY, str(error))
-    except (PlanError, FamilyError) as error:
+    except ConfigError as error:
         experiment.refused = (Status.INVALID_CONFIG, str(error))
     except CompileError as error:
         experiment.refused = (Status.COMPILE_ERROR, str(error))

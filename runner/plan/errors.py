@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from runner.config.errors import ConfigError
 
-class PlanError(ValueError):
+
+class PlanError(ConfigError):
     """The experiment cannot work as configured; nothing was compiled or allocated."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key = key
-        self.value = value
-        self.allowed = allowed
         super().__init__(f"{key}={value}: {allowed}")
 
 
@@ -17,5 +17,5 @@ class TooLarge(PlanError):
     """The experiment needs more memory than the device has."""
 
 
-class FamilyError(ValueError):
+class FamilyError(ConfigError):
     """The family's own YAML is wrong: an unknown name in an expression, a buffer that does not exist, ..."""

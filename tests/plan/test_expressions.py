@@ -69,10 +69,10 @@ def test_nothing_but_arithmetic_is_evaluated(expression: str) -> None:
 def test_a_fraction_is_not_taken_for_an_integer() -> None:
     evaluate = Evaluator({"K": 7})
     assert evaluate.integer("K*4/2", "here") == 14
-    with pytest.raises(FamilyError, match="gives 3.5, not an integer"):
+    with pytest.raises(FamilyError, match=r"gives 3\.5, not an integer"):
         evaluate.integer("K/2", "here")
 
 
 def test_division_by_zero_names_its_place() -> None:
-    with pytest.raises(FamilyError, match="derived.groups: 'K // group' divides by zero"):
+    with pytest.raises(FamilyError, match=r"derived\.groups: 'K // group' divides by zero"):
         Evaluator({"K": 7, "group": 0}).integer("K // group", "derived.groups")
