@@ -198,6 +198,7 @@ class Command:
                 document.write(result, folder_of(experiment, result.variant))
                 recorder.add(result, folder_of(experiment, result.variant))
         self._keep_ceilings(experiment, results)
+        progress.start(experiment.title)
         progress.finish(results)
         recorder.flush()
 

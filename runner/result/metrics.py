@@ -127,8 +127,7 @@ def quality(
     rsd = found.get("time_us_rsd")
     main = cold or next(iter(series), None)
     if main and main.stop_reason in ("max_time", "max_samples") and (rsd is None or rsd > max_rsd):
-        spread = "unknown" if rsd is None else f"{100 * rsd:.1f} %"
-        doubts.append((Quality.UNSTABLE, f"spread {spread} when the limit ({main.stop_reason}) came"))
+        doubts.append((Quality.UNSTABLE, f"the spread had not settled when the limit ({main.stop_reason}) came"))
     hot = any(item.mode == "hot" for item in series)
     if hot and target.l2_bytes and 0 < variant.bytes_moved <= target.l2_bytes:
         doubts.append((Quality.L2_RESIDENT, "the working set fits in the cache: time_hot_us is cache speed"))
