@@ -197,11 +197,10 @@ class MlflowStore:
         """Whatever goes wrong in the store becomes one clear line without a password."""
         try:
             yield
-        except TrackingUnavailable:
-            self.refresh()
-            raise
-        except Exception as error:
-            self.refresh()  # a request that failed may have been carried out all the same
+        except BaseException as error:
+            self.refresh()  # a request that failed or was interrupted may have been carried out all the same
+            if isinstance(error, TrackingUnavailable) or not isinstance(error, Exception):
+                raise
             # MLflow, SQLAlchemy, requests and cloud clients each raise their own kinds.
             raise TrackingUnavailable(probe.explain(self.location, error)) from None
 

@@ -122,7 +122,8 @@ class Recorder:
             lines.append(f"MLflow: {self._sent} runs filed under {kernels} in {self._location.shown}")
         if summary:
             if self._location.kind != "server":
-                lines.append("        look at them with: python -m runner.ui")
+                named = f" uri={shlex.quote(self._location.shown)}" if self._settings.uri else ""
+                lines.append(f"        look at them with: python -m runner.ui{named}")
             try:
                 experiment = self._ready().store.experiment_id(SUMMARY_EXPERIMENT)
                 lines.append(f"        table, plots and compare link: {links.run(self._location, experiment, summary)}")

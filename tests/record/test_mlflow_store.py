@@ -99,6 +99,30 @@ def test_a_run_left_half_way_is_completed(
     assert len(history) == 1
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ConnectionError("reset by peer")])
+def test_a_request_that_was_carried_out_but_never_answered_makes_no_second_run(
+    store: MlflowStore,
+    location: Location,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    made = result()
+    (folder,) = spooled(tmp_path, [made])
+    real = MlflowClient.create_run
+
+    def unanswered(self: MlflowClient, *arguments: Any) -> None:
+        real(self, *arguments)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "create_run", unanswered)
+        with pytest.raises((KeyboardInterrupt, TrackingUnavailable)):
+            store.file(made, folder)
+    store.file(made, folder)
+    assert [run.info.status for run in runs(location)] == ["FINISHED"]
+
+
 def test_more_parameters_than_one_batch_takes(store: MlflowStore, location: Location, tmp_path: Path) -> None:
     made = result(params={f"p{i}": i for i in range(250)}, metrics={f"m{i}": float(i) for i in range(1500)})
     (folder,) = spooled(tmp_path, [made])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -57,6 +58,7 @@ def test_a_sweep_is_filed_with_its_summary(location: Location, tmp_path: Path) -
     assert summary.data.tags["mlflow.note.content"].count("| q8 |") == 2
     assert spool.unsent(tmp_path) == []
     assert lines[0] == f"MLflow: 6 runs filed under kv_quant in {location.uri}"
+    assert lines[1].endswith("python -m runner.ui")
     assert summary.info.run_id in lines[-1]
     assert recorder.finish(SweepStatus.FINISHED)  # harmless
     assert len(runs(location)) == 6
@@ -75,6 +77,13 @@ def test_results_are_filed_during_the_sweep_when_due(location: Location, tmp_pat
     lines = recorder.finish(SweepStatus.FINISHED)
     assert len(runs(location)) == 3
     assert lines[0].startswith("MLflow: 3 runs filed")
+
+
+def test_another_store_is_named_to_the_ui(location: Location, tmp_path: Path) -> None:
+    recorder = begin(location, tmp_path / "s", uri=location.uri)
+    record(recorder, sweep([4096]))
+    ui = shlex.split(recorder.finish(SweepStatus.FINISHED)[1].partition("with: ")[2])
+    assert ui == ["python", "-m", "runner.ui", f"uri={location.uri}"]
 
 
 def test_force_does_not_wait(location: Location, tmp_path: Path) -> None:
