@@ -40,6 +40,11 @@ class Point:
     """Folders of the user's own options, where a family's source and reference may lie."""
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """``overrides`` without secrets, for titles, tables and logs."""
+        return tuple(redact_overrides(self.overrides))
+
+    @property
     def repeat(self) -> str:
         """The command that runs this experiment again, without secrets."""
         return repeat_command(self.overrides, self.options)

@@ -22,6 +22,7 @@ from runner.config.grammar import line_of
 from runner.config.load import section_names
 from runner.config.overrides import alternatives, parse
 from runner.config.schema import Config
+from runner.config.secrets import redact_overrides
 
 Axis = list[tuple[str, ...]]
 """Alternatives of one axis; each is the lines that are applied together."""
@@ -37,7 +38,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A combination that is not run, and why."""
+    """A combination that is not run, and why. For display: without secrets."""
 
     overrides: tuple[str, ...]
     reason: str
@@ -129,7 +130,7 @@ class _Expander:
             check(config)
             reason = self._same_as_before(config, overrides) if capped else ""
         if reason:
-            self.skipped.append(Skipped(overrides, reason))
+            self.skipped.append(Skipped(tuple(redact_overrides(overrides)), reason))
         else:
             self.points.append(Draft(overrides, config))
 
@@ -141,7 +142,8 @@ class _Expander:
         others = [getattr(config, name) for name in section_names() if name not in ("kernel", "study", "scale")]
         varied = repr((kernel.params, parts, others))
         if varied in self.seen:
-            return f"the same as {' '.join(self.seen[varied])} once scale={config.scale.name} has capped it"
+            first = " ".join(redact_overrides(self.seen[varied]))
+            return f"the same as {first} once scale={config.scale.name} has capped it"
         self.seen[varied] = overrides
         return ""
 

@@ -17,7 +17,7 @@ from runner.config.compose import Composer
 from runner.config.errors import ConfigError
 from runner.config.grammar import line_of
 from runner.config.points import Point, Skipped, new_sweep_id, origin, write_inputs, write_sweep
-from runner.config.secrets import redact_overrides, redact_text
+from runner.config.secrets import redact_text
 from runner.config.study import Draft, expand
 
 __all__ = ["ConfigError", "Planned", "given_points", "launch_elsewhere", "plan_sweep", "sweep_id_of"]
@@ -105,7 +105,7 @@ def launch_elsewhere(launcher: Launcher, planned: Planned, batch: int | None) ->
             print(f"error: {lost} did not all come back: {redact_text(str(error))}", file=sys.stderr)
             codes.append(1)
     for left_out in planned.skipped:
-        print(f"skipped {' '.join(redact_overrides(left_out.overrides))}: {left_out.reason}")
+        print(f"skipped {' '.join(left_out.overrides)}: {left_out.reason}")
     return max(codes, default=0)
 
 

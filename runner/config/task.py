@@ -53,7 +53,7 @@ def _run(cfg: DictConfig) -> dict[str, Any]:
         write_inputs(point)
     if single:
         points = [] if reason else [point]
-        skipped = [Skipped(point.overrides, reason)] if reason else []
+        skipped = [Skipped(point.shown, reason)] if reason else []
         code = command.run(points, skipped, point.sweep_id)
         _drop_empty(folder)
         return {"exit_code": int(code)}

@@ -33,6 +33,7 @@ def test_inputs_are_complete_and_without_secrets(composer: Composer, weird_path:
     assert yaml.safe_load(texts["config.yaml"]) == plain_config(made.config)
     assert yaml.safe_load(texts["config.yaml"])["kernel"]["params"]["B"] == 3
     assert yaml.safe_load(texts["overrides.yaml"])[:2] == ["kernel=toy", "shape.batch=3"]
+    assert "hunter2" not in " ".join(made.shown) and made.shown[1] == "shape.batch=3"
     assert "hunter2" not in made.repeat and "shape.batch=3" in made.repeat
 
 

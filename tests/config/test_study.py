@@ -169,3 +169,9 @@ def test_without_a_sweep_there_is_one_point(composer: Composer) -> None:
 def test_what_a_single_run_leaves_out(composer: Composer, lines: list[str], hint: str) -> None:
     given = ["kernel=toy", *lines]
     assert own_grid_hint(expand(composer, given, sweep=False).points[0].config, given) == hint
+
+
+def test_what_is_skipped_is_shown_without_secrets(composer: Composer) -> None:
+    lines = ["scale=smoke", "shape=long_ctx", "tracking.uri='http://u:hunter2@h'"]
+    skipped = swept(composer, *lines).skipped
+    assert len(skipped) == 3 and "hunter2" not in repr(skipped)
