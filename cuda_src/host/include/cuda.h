@@ -1,0 +1,2 @@
+// Everything a kernel needs from CUDA's own header is there already (../cuda.h).
+#pragma once
