@@ -1,0 +1,157 @@
+"""What a stream's queue holds. Each operation runs in the stream's thread, or as a node of a graph."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runner.backend.base import BackendError, DeviceFault
+from runner.backend.host.event import Gate, HostEvent, Mark
+from runner.backend.host.library import ERROR_BYTES, HostFunction
+
+if TYPE_CHECKING:
+    from runner.backend.host.device import HostDevice
+    from runner.backend.host.stream import HostStream
+
+Words = Any
+"""A ctypes array of three unsigned ints."""
+
+
+class Operation(Protocol):
+    """``run`` may raise ``BackendError``."""
+
+    always: bool
+    """Runs even after an earlier operation of the stream failed, so that nobody waits for ever."""
+    work: bool
+    """Counts as a node of a graph."""
+
+    def run(self, stream: HostStream) -> None: ...
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel, its configuration checked and its arguments packed."""
+
+    function: HostFunction
+    grid: Words
+    block: Words
+    shared_bytes: int
+    arguments: bytes
+    priority: int
+    always = False
+    work = True
+
+    def run(self, stream: HostStream) -> None:
+        device = self.function.device
+        native, pool = device.threads.of(self.function.abi)
+        message = ctypes.create_string_buffer(ERROR_BYTES)
+        with stream.traced("launch", self.function.name):
+            failed = native.host_launch(
+                pool,
+                self.function.entry,
+                self.grid,
+                self.block,
+                self.shared_bytes,
+                self.arguments,
+                self.priority,
+                device.seed,
+                message,
+            )
+        if failed:
+            raise DeviceFault(f"kernel {self.function.name}, {message.value.decode(errors='replace')}")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """``nbytes`` from one address to another; ``keep`` holds the arrays alive that they belong to."""
+
+    name: str
+    target: int
+    source: int
+    nbytes: int
+    keep: object = None
+    always = False
+    work = True
+
+    def run(self, stream: HostStream) -> None:
+        with stream.traced("copy", self.name):
+            ctypes.memmove(self.target, self.source, self.nbytes)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """``nbytes`` of one value."""
+
+    target: int
+    byte: int
+    nbytes: int
+    always = False
+    work = True
+
+    def run(self, stream: HostStream) -> None:
+        with stream.traced("copy", "fill"):
+            ctypes.memset(self.target, self.byte, self.nbytes)
+
+
+@dataclass(frozen=True)
+class Set:
+    """Sets a mark: an event, or the end of a synchronisation."""
+
+    mark: Mark
+    always = True
+    work = False
+
+    def run(self, stream: HostStream) -> None:
+        self.mark.set(stream.error)
+
+
+@dataclass(frozen=True)
+class Await:
+    """Waits for a gate or a mark, of whatever stream."""
+
+    gate: Gate
+    always = True
+    work = False
+
+    def run(self, stream: HostStream) -> None:
+        self.gate.pass_through()
+
+
+@dataclass(frozen=True)
+class GiveBack:
+    """Returns a buffer's memory to its device's pool, in stream order."""
+
+    device: HostDevice
+    address: int
+    nbytes: int
+    always = True
+    work = False
+
+    def run(self, stream: HostStream) -> None:
+        self.device.heap.give_back(self.address, self.nbytes, pooled=True)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An event recorded during capture: each replay records it anew."""
+
+    event: HostEvent
+    always = True
+    work = False
+
+    def run(self, stream: HostStream) -> None:
+        raise BackendError("a captured event runs only within a graph")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A graph's operations, one after another."""
+
+    operations: tuple[Operation, ...]
+    always = True
+    work = True
+
+    def run(self, stream: HostStream) -> None:
+        for operation in self.operations:
+            stream.perform(operation)
