@@ -1,0 +1,36 @@
+"""Plans of the shipped families without Hydra: the YAML files, read and merged over the typed schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from runner.config.schema import Config
+from runner.plan.model import Plan, Target
+from runner.plan.planner import make_plan
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "cuda_src"
+FAMILIES = ("ceilings", "decode_roofline", "kv_quant", "profiling_ranges", "quant_decode", "sync")
+H200 = Target(name="h200_sxm", backend="cuda", arch="sm_90a", sms=132, l2_bytes=60 << 20, bandwidth_gbps=4800.0)
+HOST = Target(name="host", sms=2, l2_bytes=32 << 20)
+OTHERS = {"profiler": "none", "measure": "quick", "tracking": "none", "scale": "full"}
+
+
+def config(family: str, params: Mapping[str, Any] | None = None) -> Config:
+    """The family with ``shape=decode`` and ``model=llama3_8b``, and kernel parameters replaced."""
+    files = {"kernel": family, "shape": "decode", "model": "llama3_8b", "gpu": "host", **OTHERS}
+    read = {group: OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml") for group, name in files.items()}
+    merged = cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Config), read))
+    for letter, value in (params or {}).items():
+        merged.kernel.params[letter] = value
+    return cast(Config, OmegaConf.to_object(merged))
+
+
+def plan(family: str, params: Mapping[str, Any] | None = None, target: Target = H200) -> Plan:
+    found, left_out = make_plan(config(family, params), target, [SOURCES])
+    assert not left_out
+    return found

@@ -1,0 +1,67 @@
+"""Every kernel source compiles for every architecture without a warning and without spilling registers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.plans import FAMILIES, SOURCES
+
+NVCC = shutil.which("nvcc")
+FIRST = "sm_90a"
+OTHERS = ("sm_75", "sm_80", "sm_89", "sm_100a", "sm_120a")
+SIZES = {"kv_quant": ("HEAD_DIM", (80, 256)), "quant_decode": ("GROUP", (32, 96))}
+"""Definitions that change the registers a kernel needs, besides the source's own default."""
+_FUNCTION = re.compile(r"Function properties for (\w+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores")
+
+pytestmark = pytest.mark.skipif(NVCC is None, reason="no CUDA toolkit (nvcc is not on the PATH)")
+
+
+def compiled(family: str, arch: str, folder: Path, *flags: str) -> dict[str, tuple[int, int]]:
+    """Kernel → (stack bytes, spilled bytes). Fails on any warning."""
+    command = [str(NVCC), "-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas=-v", "-Werror=all-warnings", *flags]
+    command += ["-o", str(folder / "out.cubin"), str(SOURCES / f"{family}.cu")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    text = done.stdout + done.stderr
+    assert done.returncode == 0 and "warning" not in text, text
+    return {name: (int(stack), int(spilled)) for name, stack, spilled in _FUNCTION.findall(text)}
+
+
+def require_registers_only(family: str, arch: str, folder: Path, *flags: str) -> None:
+    used = compiled(family, arch, folder, *flags)
+    assert used, "the compiler reported no kernel"
+    assert {name: what for name, what in used.items() if what != (0, 0)} == {}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hopper(family: str, tmp_path: Path) -> None:
+    require_registers_only(family, FIRST, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", OTHERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_architectures(family: str, arch: str, tmp_path: Path) -> None:
+    require_registers_only(family, arch, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "define"),
+    [(family, f"-D{macro}={size}") for family, (macro, sizes) in SIZES.items() for size in sizes],
+)
+def test_sizes_that_are_compiled_in(family: str, define: str, tmp_path: Path) -> None:
+    require_registers_only(family, FIRST, tmp_path, define)
+
+
+@pytest.mark.parametrize(
+    ("family", "define", "message"),
+    [("kv_quant", "-DHEAD_DIM=24", "HEAD_DIM"), ("quant_decode", "-DGROUP=0", "GROUP")],
+)
+def test_impossible_sizes_do_not_compile(family: str, define: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=message):
+        compiled(family, "sm_90a", tmp_path, define)
