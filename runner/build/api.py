@@ -21,7 +21,7 @@ FILLED = ("uniform", "integers", "constant")
 
 
 def requests(plan: Plan) -> dict[str, BuildRequest]:
-    """What must be compiled for ``plan``, by module name: ``main``, ``prepare`` and ``fill``, as far as used.
+    """What must be compiled for ``plan``, by module name: ``main``, ``prepare`` and ``fill`` as far as used, and ``flush``.
 
     Raises ``CompileError`` when a source is missing or has no entry point.
     """
@@ -35,6 +35,8 @@ def requests(plan: Plan) -> dict[str, BuildRequest]:
         wanted["prepare"] = _request(plan, Path(plan.source), "prepare")
     if any(buffer.fill.kind in FILLED for buffer in plan.buffers):
         wanted["fill"] = _request(plan, cuda_src_dir() / "common" / "fill.cu", "prepare", own=False)
+    if plan.variants:
+        wanted["flush"] = _request(plan, cuda_src_dir() / "common" / "flush.cu", "main", own=False)
     return wanted
 
 

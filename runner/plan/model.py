@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 BackendName = Literal["cuda", "host"]
-Unit = Literal["prepare", "main", "fill"]
+Unit = Literal["prepare", "main", "fill", "flush"]
 """Which compilation a kernel comes from: ``prepare`` is compiled without contraction (fused multiply-add),
 so that quantised inputs agree with NumPy to the last bit; ``main`` with the family's own flags; ``fill`` is
 ``cuda_src/common/fill.cu``, compiled like ``prepare``."""

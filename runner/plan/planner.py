@@ -15,7 +15,7 @@ from runner.plan.parameters import checked_parameters, long_names
 
 WORKLOADS = ("runner.workload.",)
 """``_target_`` prefixes that may be instantiated."""
-HOST_FLUSH_BYTES = 256 * 1024 * 1024
+HOST_FLUSH_BYTES = 64 << 20
 """Most a cache flush takes on the host backend."""
 RESERVE = 0.05
 """Share of the device's memory left to the driver, the context and fragmentation."""
@@ -76,9 +76,7 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
 
 def memory_bytes(plan: Plan, device: int = 0) -> int:
     """Device memory the experiment allocates on one of its devices: its buffers and the cache-flush buffer."""
-    flush = 2 * plan.target.l2_bytes
-    if plan.target.backend == "host":
-        flush = min(flush, HOST_FLUSH_BYTES)
+    flush = 2 * plan.target.l2_bytes if plan.target.backend == "cuda" else HOST_FLUSH_BYTES
     arrays = sum(family.nbytes(buffer) for buffer in plan.buffers if buffer.device == device)
     return arrays + (flush if device == 0 else 0)
 

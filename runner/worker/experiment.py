@@ -20,6 +20,7 @@ from runner.backend.base import (
     Device,
     DeviceFault,
     LaunchError,
+    Module,
     OutOfMemory,
     Stream,
     Unsupported,
@@ -27,7 +28,7 @@ from runner.backend.base import (
 from runner.check.fill import fill_launches
 from runner.check.verify import Verifier
 from runner.measure.energy import StepEnergy
-from runner.measure.flush import Flusher
+from runner.measure.flush import FUNCTION, Flusher
 from runner.measure.loop import measure
 from runner.measure.settings import MeasureSettings
 from runner.plan import dtypes
@@ -53,6 +54,7 @@ class Experiment:
         self._programs = programs
         self._buffers: dict[str, Buffer] = {}
         self._streams: list[Stream] = []
+        self._modules: list[dict[str, Module]] = []
         self._flusher: Flusher | None = None
         self._workload: Workload | None = None
         self._verifier = Verifier(plan)
@@ -65,8 +67,8 @@ class Experiment:
                 self._buffers[buffer.name] = self._devices[buffer.device].allocate(nbytes(buffer))
             self._streams = [device.stream() for device in self._devices]
             self._connect()
-            modules = [{unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices]
-            context = Context(plan, self._devices, self._streams, self._buffers, modules)
+            self._modules = [{unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices]
+            context = Context(plan, self._devices, self._streams, self._buffers, self._modules)
             for buffer in plan.buffers:
                 if buffer.fill.kind == "zeros":
                     self._streams[buffer.device].fill(self._buffers[buffer.name], 0)
@@ -172,7 +174,8 @@ class Experiment:
 
     def _flush(self) -> Flusher:
         if self._flusher is None:
-            self._flusher = Flusher(self._devices[0])
+            function = self._modules[0]["flush"].function(FUNCTION)
+            self._flusher = Flusher(self._devices[0], function, self._streams[0])
         return self._flusher
 
     def _synchronize(self) -> None:

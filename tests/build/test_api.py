@@ -101,7 +101,9 @@ def plan_of(source: Path, backend: str = "cuda") -> Plan:
 
 def test_only_the_units_in_use_are_requested(request_: BuildRequest) -> None:
     plan = plan_of(Path(request_.source))
-    assert api.requests(plan) == {
+    wanted = api.requests(plan)
+    assert wanted.pop("flush").source == str(cuda_src_dir() / "common" / "flush.cu")
+    assert wanted == {
         "main": replace(request_, defines=(("BLOCK", "256"), ("N", "2")), flags=("--use_fast_math",))
     }
     full = replace(
@@ -110,7 +112,7 @@ def test_only_the_units_in_use_are_requested(request_: BuildRequest) -> None:
         buffers=(Buffer("x", (4,), "float32", Fill("uniform")),),
     )
     wanted = api.requests(full)
-    assert list(wanted) == ["main", "prepare", "fill"]
+    assert list(wanted) == ["main", "prepare", "fill", "flush"]
     assert (wanted["prepare"].unit, wanted["prepare"].flags) == ("prepare", ())
     assert wanted["prepare"].defines == wanted["main"].defines
     fill = wanted["fill"]

@@ -12,6 +12,7 @@ import pytest
 class FakeInfo:
     backend: str = "cuda"
     l2_bytes: int = 50 << 20
+    sms: int = 4
 
 
 @dataclass
@@ -61,7 +62,10 @@ class FakeStream:
     held: bool = False
 
     def fill(self, target: FakeBuffer, byte: int) -> None:
-        self.device.log.append("flush")
+        self.device.log.append("zero")
+
+    def launch(self, function: str, grid: Any, block: Any, shared_bytes: int, arguments: Any) -> None:
+        self.device.log.append(function)
         self.device.queue.append(self.device.flush_us)
 
     def hold(self) -> None:

@@ -20,19 +20,20 @@ from runner.measure.flush import HOST_CAP_BYTES, UNKNOWN_L2_BYTES, Flusher
     ],
 )
 def test_size_is_twice_the_cache(bench: Any, backend: str, of_device: int, asked: int, expected: int) -> None:
-    device = bench().device
+    made = bench()
+    device = made.device
     device.info.backend, device.info.l2_bytes = backend, of_device
-    assert Flusher(device, asked).nbytes == expected
-    assert device.log == [f"allocate {expected}"]
+    assert Flusher(device, "flush", made.stream, asked).nbytes == expected
+    assert device.log == [f"allocate {expected}", "allocate 16", "zero"]
 
 
 def test_flush_is_queued_and_close_frees_once(bench: Any) -> None:
     made = bench()
-    flusher = Flusher(made.device)
+    flusher = Flusher(made.device, "flush", made.stream)
     flusher.flush(made.stream)
     assert made.device.queue == [made.device.flush_us]
     flusher.close()
     flusher.close()
-    assert made.log[1:] == ["flush", "free"]
+    assert made.log[3:] == ["flush", "free", "free"]
     with pytest.raises(RuntimeError, match="closed"):
         flusher.flush(made.stream)
