@@ -107,7 +107,7 @@ class Variant:
     compute: str = "float32"
     """Arithmetic type whose peak bounds the FLOP rate: a key of ``Target.tflops``."""
     drift: str = ""
-    """Name of another variant's check whose reference this variant's output is compared with (``drift_*`` metrics)."""
+    """Another variant's check, whose reference the output of this one's first check is compared with."""
     report: dict[str, float] = field(default_factory=dict)
     """Further figures by arithmetic, filed as metrics: ``weight_bytes``, ``scale_bytes``, …"""
 

@@ -34,9 +34,10 @@ def checked_parameters(kernel: Kernel) -> dict[str, Value]:
 
 
 def long_names(kernel: Kernel, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Letters and beside them the long names they are bound to, as filed."""
-    named = dict(values)
+    """Letters, each followed by the long name it is bound to, as filed."""
+    named: dict[str, Value] = {}
     for letter, declared in kernel.declare.items():
+        named[letter] = values[letter]
         if declared.name:
             named[declared.name] = values[letter]
     return named

@@ -103,6 +103,7 @@ def _variants(
     chosen = list(kernel.variants) if config.variants is None else list(config.variants)
     if kernel.baseline not in kernel.variants:
         raise FamilyError(f"{kernel.name}: baseline '{kernel.baseline}' is not one of its variants")
+    _check_drifts(kernel, known)
     planned: list[Variant] = []
     left_out: dict[str, str] = {}
     for name in chosen:
@@ -114,6 +115,23 @@ def _variants(
         else:
             planned.append(family.variant(kernel, name, spec, known, evaluate))
     return tuple(planned), left_out
+
+
+def _check_drifts(kernel: Kernel, known: dict[str, Buffer]) -> None:
+    """A drift names a check of the family whose output looks like that of the variant's own first check."""
+    checks = {name: check for spec in kernel.variants.values() for name, check in spec.checks.items()}
+    for name, spec in kernel.variants.items():
+        if not spec.drift:
+            continue
+        where = f"{kernel.name}: variants.{name}.drift={spec.drift}"
+        if spec.drift not in checks:
+            raise FamilyError(f"{where}: no such check; there are {', '.join(checks)}")
+        if not spec.checks:
+            raise FamilyError(f"{where}: the variant has no check of its own whose output could drift")
+        own, other = next(iter(spec.checks.values())), checks[spec.drift]
+        shapes = [(known[c.output].dims, c.row_dims) for c in (own, other) if c.output in known]
+        if len(set(shapes)) > 1:
+            raise FamilyError(f"{where}: outputs differ in shape or row_dims: {shapes[0]} and {shapes[1]}")
 
 
 def _in_use(

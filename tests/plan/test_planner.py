@@ -53,7 +53,8 @@ def test_arguments_have_the_types_the_kernel_takes(tmp_path: Path) -> None:
 
 
 def test_params_are_filed_under_letters_and_long_names(tmp_path: Path) -> None:
-    assert planned(tmp_path).params == {"R": 6, "C": 100, "rows": 6, "cols": 100}
+    named = planned(tmp_path).params
+    assert list(named.items()) == [("R", 6), ("rows", 6), ("C", 100), ("cols", 100)]
 
 
 def test_a_subset_of_variants_drops_the_buffers_it_never_touches(tmp_path: Path) -> None:
@@ -154,6 +155,17 @@ def test_only_registered_workloads_are_instantiated(tmp_path: Path) -> None:
 def test_a_missing_source_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"source=nowhere\.cu: no such file; looked in"):
         planned(tmp_path, kernel(source="nowhere.cu"))
+
+
+def test_a_drift_names_an_existing_check_of_the_same_shape(tmp_path: Path) -> None:
+    family = kernel()
+    family.variants["q8"].drift = "row_sums"
+    with pytest.raises(FamilyError, match="drift=row_sums: no such check; there are row_sum, q8_row_sum"):
+        planned(tmp_path, family)
+    family.variants["q8"].drift = "row_sum"
+    family.variants["q8"].checks["q8_row_sum"].output = "x8"
+    with pytest.raises(FamilyError, match="outputs differ in shape or row_dims"):
+        planned(tmp_path, family)
 
 
 def test_a_check_on_a_buffer_that_does_not_exist_is_the_familys_error(tmp_path: Path) -> None:
