@@ -21,7 +21,7 @@ FILLED = ("uniform", "integers", "constant")
 
 
 def requests(plan: Plan) -> dict[str, BuildRequest]:
-    """What must be compiled for ``plan``, by module name: ``main``, ``prepare`` and ``fill`` as far as used, and ``flush``.
+    """What to compile for ``plan``, by module name: ``flush``, and ``main``, ``prepare``, ``fill`` as far as used.
 
     Raises ``CompileError`` when a source is missing or has no entry point.
     """

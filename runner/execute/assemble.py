@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -13,6 +13,9 @@ from runner.plan.model import Plan
 from runner.result.metrics import Ceilings, metrics, quality, speedups
 from runner.result.model import Result, Status
 from runner.worker.protocol import Outcome
+
+CLOCK_SHARE = 0.9
+"""A clock above this share of its maximum is not called throttled: at the power limit it moves by a few percent."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,19 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     made.metrics.update(outcome.metrics)
     if outcome.units_per_step > 1 and "time_us" in made.metrics:
         made.metrics["tpot_us"] = made.metrics["time_us"] / outcome.units_per_step
-    throttled = THROTTLED & set(outcome.state.get("throttle_reasons", ()))
-    made.quality, doubts = quality(variant, outcome.series, made.metrics, plan.target, max_rsd, throttled)
+    made.quality, doubts = quality(
+        variant, outcome.series, made.metrics, plan.target, max_rsd, _throttled(outcome.state)
+    )
     made.warnings += doubts
     return made
+
+
+def _throttled(state: Mapping[str, Any]) -> set[str]:
+    """Reasons why the clock was held down, where it was held down by more than a tenth of its maximum."""
+    clock, highest = state.get("sm_clock_mhz", 0), state.get("max_sm_clock_mhz", 0)
+    if clock >= CLOCK_SHARE * highest:
+        return set()
+    return THROTTLED & set(state.get("throttle_reasons", ()))
 
 
 def add_speedups(results: Sequence[Result], baseline: str) -> None:

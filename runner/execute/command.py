@@ -21,7 +21,7 @@ from runner.execute import ceilings as ceiling
 from runner.execute import planning, targets
 from runner.execute.assemble import About
 from runner.execute.conversation import ask_devices
-from runner.execute.experiment import finish, folder_of, measured, outcomes_of
+from runner.execute.experiment import finish, folder_of, interrupted, measured, outcomes_of
 from runner.execute.planning import Experiment
 from runner.execute.profiling import Commit, profile
 from runner.paths import project_dir
@@ -34,6 +34,7 @@ from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
 from runner.report.table import print_table
 from runner.result import document
+from runner.result.document import DocumentError
 from runner.result.environment import collect
 from runner.result.metrics import Ceilings, metrics
 from runner.result.model import Result, Status
@@ -55,7 +56,7 @@ def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> i
 
 def run_one(point: Point) -> dict[str, object]:
     """One point under a foreign launcher: a small dict, never an exception."""
-    code = run([point], (), point.folder.parent.name)
+    code = run([point], (), point.sweep_id)
     return {"folder": str(point.folder), "exit_code": code}
 
 
@@ -127,9 +128,12 @@ class Command:
         self.pool.close()
         if status is SweepStatus.KILLED:
             self._line("interrupted: what was finished is kept")
-        if recorder.results:
+        footer = [f"results: {folder}"]
+        try:
             write_report(recorder.results, folder / REPORT_FOLDER, swept)
-        footer = [f"results: {folder}", *recorder.finish(status)]
+        except (DocumentError, OSError) as error:
+            footer.append(f"no report: {error}")
+        footer += recorder.finish(status)
         print_table(recorder.results, swept, footer, self.console)
         if status is SweepStatus.KILLED:
             return INTERRUPTED
@@ -192,6 +196,9 @@ class Command:
             if programs:
                 commit = Commit(str(about.environment.get("git_commit", "")), bool(about.environment.get("git_dirty")))
                 profile(experiment, programs, results, commit, on_event)
+        except KeyboardInterrupt:
+            results += interrupted(experiment, about, [result.variant for result in results])
+            raise
         finally:
             finish(experiment, results)
             for result in results:
@@ -263,7 +270,7 @@ def _about(sweep_id: str, experiment: Experiment, ceilings: Ceilings) -> About:
         model=config.model.name,
         shape=config.shape.name,
         config=plain_config(config),
-        overrides=redact_overrides(point.overrides),
+        overrides=list(point.shown),
         repeat=point.repeat,
         environment=environment,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runner.build.host import sanitizer_environment
@@ -49,6 +49,15 @@ def finish(experiment: Experiment, results: list[Result]) -> None:
     for made in results:
         if "speedup" in made.metrics:
             document.write(made, folder_of(experiment, made.variant))
+
+
+def interrupted(experiment: Experiment, about: About, done: Sequence[str]) -> list[Result]:
+    """Results for the variants that Ctrl-C kept from ending."""
+    if experiment.plan is None:
+        return []
+    names = [variant.name for variant in experiment.plan.variants if variant.name not in done]
+    outcomes = [Outcome(name, Status.SKIPPED, "interrupted by the user") for name in names]
+    return [result(about, experiment.plan, outcome, Ceilings(), experiment.settings.max_rsd) for outcome in outcomes]
 
 
 def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event: OnEvent) -> Iterator[Outcome]:

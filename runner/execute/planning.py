@@ -43,7 +43,7 @@ class Experiment:
     @property
     def title(self) -> str:
         """``kv_quant shape.context=4096``: the family and what the user varied."""
-        varied = [line for line in self.point.overrides if not line.startswith("kernel=")]
+        varied = [line for line in self.point.shown if not line.startswith("kernel=")]
         return " ".join([self.config.kernel.name, *varied])
 
 

@@ -67,7 +67,9 @@ class Experiment:
                 self._buffers[buffer.name] = self._devices[buffer.device].allocate(nbytes(buffer))
             self._streams = [device.stream() for device in self._devices]
             self._connect()
-            self._modules = [{unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices]
+            self._modules = [
+                {unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices
+            ]
             context = Context(plan, self._devices, self._streams, self._buffers, self._modules)
             for buffer in plan.buffers:
                 if buffer.fill.kind == "zeros":
@@ -99,6 +101,8 @@ class Experiment:
             outcome.status, outcome.message = Status.SKIPPED, str(error)
         except LaunchError as error:
             outcome.status, outcome.message = Status.LAUNCH_ERROR, str(error)
+        except ValueError as error:  # a reference or a fill that is wrong; the device is well
+            outcome.status, outcome.message = Status.RUNTIME_ERROR, str(error)
         except (DeviceFault, BackendError) as error:
             outcome.status, outcome.message, healthy = Status.RUNTIME_ERROR, str(error), False
         outcome.duration_s = time.monotonic() - begin

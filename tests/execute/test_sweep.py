@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     output, _ = child.communicate(timeout=60)
     assert child.returncode == 130
     assert "interrupted" in output
-    assert [result["status"] for result in results(tmp_path)][0] == "PASSED"
+    assert sorted(result["status"] for result in results(tmp_path)) == ["PASSED", "SKIPPED"]
 
 
 def test_a_killed_worker_costs_one_experiment(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""Every family on a real GPU: right results, plausible rates."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = sorted(path.stem for path in (ROOT / "conf" / "kernel").glob("*.yaml"))
+USER = ROOT / "tests" / "families"
+
+pytestmark = pytest.mark.gpu
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str, list[dict[str, Any]]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    line = [sys.executable, "-m", "runner", *arguments]
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*/**/result.json"))]
+    return done.returncode, done.stdout + done.stderr, found
+
+
+@pytest.mark.parametrize("shape", ["smoke", "decode"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_variant_passes(tmp_path: Path, family: str, shape: str) -> None:
+    code, output, results = run(
+        tmp_path, f"kernel={family}", f"shape={shape}", "gpu=auto", "measure=quick", "tracking=none"
+    )
+    assert code == 0, output
+    assert results
+    for result in results:
+        assert result["backend"] == "cuda", result["environment"]
+        assert result["status"] == "PASSED", result["message"]
+        assert result["quality"] != "ABOVE_PEAK", result["warnings"]
+        assert result["metrics"]["time_us"] > 0
+
+
+def test_faults_in_a_sweep_cost_only_themselves(tmp_path: Path) -> None:
+    faults = "kernel.params.fault=0,1,10,2,11,3,12,4,13,5"
+    code, output, results = run(
+        tmp_path,
+        "--config-dir",
+        str(USER),
+        "kernel=faulty",
+        faults,
+        "gpu=auto",
+        "measure=quick",
+        "tracking=none",
+        "timeout_s=10",
+        "-m",
+    )
+    assert code == 1, output
+    by_fault = {result["config"]["kernel"]["params"]["fault"]: result["status"] for result in results}
+    assert by_fault == {
+        0: "PASSED",
+        1: "RUNTIME_ERROR",
+        10: "PASSED",
+        2: "TIMEOUT",
+        11: "PASSED",
+        3: "INCORRECT",
+        12: "PASSED",
+        4: "COMPILE_ERROR",
+        13: "PASSED",
+        5: "OUT_OF_MEMORY",
+    }
