@@ -26,6 +26,7 @@ _PASSED = ("-D", "-U", "-I")
 _OFF = ("-fmad=false", "--fmad=false")
 SANITIZER_EXIT = 86
 """Exit code of a process that the sanitizer ends."""
+_GCC_ADVICE = "install it with: sudo apt-get install g++, and leave CXX unset or set it to g++"
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ def command(
     translated, the rest is dropped. Raises ``CompilerMissing``.
     """
     chosen = with_compiler or compiler()
+    if sanitize:
+        _refuse_clang(chosen)
     contract = "off" if unit == "prepare" or any(flag in _OFF for flag in flags) else "fast"
     x86 = platform.machine() in ("x86_64", "AMD64", "i686")
     line = [chosen.path, "-x", "c++", "-std=c++17", "-shared", "-fPIC", "-pthread"]
@@ -143,8 +146,6 @@ def command(
     if platform.system() == "Darwin":
         line += ["-D_XOPEN_SOURCE=600", "-D_DARWIN_C_SOURCE", "-Wno-deprecated-declarations"]
     line += ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address"] if sanitize else ["-O3"]
-    if sanitize and chosen.is_clang:
-        line.append("-shared-libasan")
     folder = cuda_src_dir()
     line += [f"-I{folder / 'host' / 'include'}", f"-I{folder}", *(f"-I{place}" for place in include_dirs)]
     line += [f"-D{name}={value}" if value != "" else f"-D{name}" for name, value in defines.items()]
@@ -174,15 +175,20 @@ def sanitizer_environment(with_compiler: HostCompiler | None = None) -> dict[str
     reads it. Raises ``CompilerMissing`` when the compiler has no address sanitizer.
     """
     chosen = with_compiler or compiler()
-    names = [f"libclang_rt.asan-{platform.machine()}.so"] if chosen.is_clang else ["libasan.so"]
+    _refuse_clang(chosen)
     # With libstdc++ loaded after it, the sanitizer finds no real exception functions and stops at the first throw.
-    names.append("libstdc++.so.6")
-    preload = [_library(chosen, name) for name in names]
+    preload = [_library(chosen, name) for name in ("libasan.so", "libstdc++.so.6")]
     options = (
         f"detect_leaks=0:exitcode={SANITIZER_EXIT}:color=never:allocator_may_return_null=1:abort_on_error=0:"
         "handle_abort=0:detect_odr_violation=0"
     )
     return {"LD_PRELOAD": " ".join(preload), "ASAN_OPTIONS": options}
+
+
+def _refuse_clang(chosen: HostCompiler) -> None:
+    """Clang's sanitizer starts a symbolizer with itself preloaded, which may hang and keep our pipes open."""
+    if chosen.is_clang:
+        raise CompilerMissing(f"sanitize=true needs g++, and the compiler is {chosen.path}", advice=_GCC_ADVICE)
 
 
 def _library(chosen: HostCompiler, name: str) -> str:
@@ -191,6 +197,6 @@ def _library(chosen: HostCompiler, name: str) -> str:
     if not path.is_absolute() or not path.exists():
         raise CompilerMissing(
             f"{chosen.path} has no {name}: sanitize=true needs the address sanitizer",
-            advice="install it with: sudo apt-get install g++ (or libclang-rt-dev for clang)",
+            advice=_GCC_ADVICE,
         )
     return str(path.resolve())
