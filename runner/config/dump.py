@@ -28,8 +28,15 @@ def config_yaml(config: Config) -> str:
 
 
 def plain_config(config: Config) -> dict[str, Any]:
-    """The whole config as plain containers, without secrets."""
-    plain: dict[str, Any] = redact_config(dataclasses.asdict(config))
+    """The config as plain containers, without secrets. Of the family only its name, phase and parameters: its
+    description is in ``config.yaml``, and the same for all points."""
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if field.name == "kernel":
+            plain["kernel"] = {key: redact_config(getattr(value, key), key) for key in ("name", "phase", "params")}
+        else:
+            plain[field.name] = redact_config(_plain(value), field.name)
     return plain
 
 

@@ -33,7 +33,6 @@ from runner.report.checks import check_line
 from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
 from runner.report.table import print_table
-from runner.result import document
 from runner.result.document import DocumentError
 from runner.result.environment import collect
 from runner.result.metrics import Ceilings, metrics
@@ -202,7 +201,6 @@ class Command:
         finally:
             finish(experiment, results)
             for result in results:
-                document.write(result, folder_of(experiment, result.variant))
                 recorder.add(result, folder_of(experiment, result.variant))
         self._keep_ceilings(experiment, results)
         progress.start(experiment.title)

@@ -42,13 +42,11 @@ def measured(
 
 
 def finish(experiment: Experiment, results: list[Result]) -> None:
-    """Adds what only the whole experiment knows, the speed-ups, and writes those results again."""
-    if experiment.plan is None:
-        return
-    add_speedups(results, experiment.plan.baseline)
+    """Adds what only the whole experiment knows, the speed-ups, and writes the results as they are now."""
+    if experiment.plan is not None:
+        add_speedups(results, experiment.plan.baseline)
     for made in results:
-        if "speedup" in made.metrics:
-            document.write(made, folder_of(experiment, made.variant))
+        document.write(made, folder_of(experiment, made.variant))
 
 
 def interrupted(experiment: Experiment, about: About, done: Sequence[str]) -> list[Result]:

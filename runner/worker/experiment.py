@@ -47,7 +47,15 @@ POISON = 0xFF
 class Experiment:
     """Owns everything one plan has on the devices, from ``prepare`` to ``close``."""
 
-    def __init__(self, backend: Backend, devices: Sequence[Device], plan: Plan, programs: Mapping[str, Path]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        devices: Sequence[Device],
+        plan: Plan,
+        programs: Mapping[str, Path],
+        flushers: dict[int, Flusher],
+    ) -> None:
+        """``flushers``: by device ordinal, kept by the caller from one experiment to the next."""
         self._backend = backend
         self._devices = devices
         self._plan = plan
@@ -55,7 +63,7 @@ class Experiment:
         self._buffers: dict[str, Buffer] = {}
         self._streams: list[Stream] = []
         self._modules: list[dict[str, Module]] = []
-        self._flusher: Flusher | None = None
+        self._flushers = flushers
         self._workload: Workload | None = None
         self._verifier = Verifier(plan)
 
@@ -177,10 +185,11 @@ class Experiment:
         return target
 
     def _flush(self) -> Flusher:
-        if self._flusher is None:
+        device = self._devices[0]
+        if device.info.ordinal not in self._flushers:
             function = self._modules[0]["flush"].function(FUNCTION)
-            self._flusher = Flusher(self._devices[0], function, self._streams[0])
-        return self._flusher
+            self._flushers[device.info.ordinal] = Flusher(device, function, self._streams[0])
+        return self._flushers[device.info.ordinal]
 
     def _synchronize(self) -> None:
         for device in self._devices:
@@ -197,8 +206,6 @@ class Experiment:
             return
         if self._workload is not None:
             self._workload.close()
-        if self._flusher is not None:
-            self._flusher.close()
         for buffer in self._buffers.values():
             buffer.free()
         for stream in self._streams:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from runner.backend.base import Backend, BackendError, Device, DeviceFault, OutOfMemory, Unsupported
 from runner.backend.open import open_backend
+from runner.measure.flush import Flusher
 from runner.measure.settings import MeasureSettings
 from runner.plan import wire
 from runner.result.model import Status
@@ -30,6 +31,7 @@ class Session:
     def __init__(self, backend: str, send: Send) -> None:
         self._backend: Backend = open_backend(backend)
         self._devices: dict[int, Device] = {}
+        self._flushers: dict[int, Flusher] = {}
         self._send = send
 
     def handle(self, message: dict[str, Any]) -> bool:
@@ -67,7 +69,7 @@ class Session:
         healthy = True
         with locks.hold((d.info for d in devices), lambda name: self._send("waiting", lock=name)):
             self._send("locked")
-            experiment = Experiment(self._backend, devices, plan, programs)
+            experiment = Experiment(self._backend, devices, plan, programs, self._flushers)
             try:
                 experiment.prepare()
                 if message["kind"] == "profile":
@@ -90,6 +92,8 @@ class Session:
         return True
 
     def close(self) -> None:
+        for flusher in self._flushers.values():
+            flusher.close()
         for device in self._devices.values():
             device.close()
         self._devices.clear()

@@ -103,9 +103,7 @@ def test_only_the_units_in_use_are_requested(request_: BuildRequest) -> None:
     plan = plan_of(Path(request_.source))
     wanted = api.requests(plan)
     assert wanted.pop("flush").source == str(cuda_src_dir() / "common" / "flush.cu")
-    assert wanted == {
-        "main": replace(request_, defines=(("BLOCK", "256"), ("N", "2")), flags=("--use_fast_math",))
-    }
+    assert wanted == {"main": replace(request_, defines=(("BLOCK", "256"), ("N", "2")), flags=("--use_fast_math",))}
     full = replace(
         plan,
         prepare=(Launch("scale", (1, 1, 1), (1, 1, 1), (), unit="prepare"),),
