@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 256
 """Context of the last experiment; the others count down from it, so that no two are equal."""
 EXPERIMENT = ("kernel=kv_quant", "variants=[fp32]", "shape=smoke", "scale=smoke", "gpu=host")
-MEASURE = ("measure=fixed", "measure.fixed=5", "measure.modes=[hot]", "measure.hot_batch_time_s=0.002")
+MEASURE = ("measure=fixed", "measure.fixed=5", "measure.host.modes=[hot]", "measure.hot_batch_time_s=0.002")
 BARE = """
 import sys, time
 import numpy as np

@@ -87,12 +87,12 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     return made
 
 
-def _throttled(state: Mapping[str, Any]) -> set[str]:
+def _throttled(state: Mapping[str, Any]) -> frozenset[str]:
     """Reasons why the clock was held down, where it was held down by more than a tenth of its maximum."""
     clock, highest = state.get("sm_clock_mhz", 0), state.get("max_sm_clock_mhz", 0)
     if clock >= CLOCK_SHARE * highest:
-        return set()
-    return THROTTLED & set(state.get("throttle_reasons", ()))
+        return frozenset()
+    return THROTTLED & frozenset(state.get("throttle_reasons", ()))
 
 
 def add_speedups(results: Sequence[Result], baseline: str) -> None:

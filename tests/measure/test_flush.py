@@ -23,13 +23,13 @@ def test_size_is_twice_the_cache(bench: Any, backend: str, of_device: int, asked
     made = bench()
     device = made.device
     device.info.backend, device.info.l2_bytes = backend, of_device
-    assert Flusher(device, "flush", made.stream, asked).nbytes == expected
+    assert Flusher(device, made.flush, made.stream, asked).nbytes == expected
     assert device.log == [f"allocate {expected}", "allocate 16", "zero"]
 
 
 def test_flush_is_queued_and_close_frees_once(bench: Any) -> None:
     made = bench()
-    flusher = Flusher(made.device, "flush", made.stream)
+    flusher = Flusher(made.device, made.flush, made.stream)
     flusher.flush(made.stream)
     assert made.device.queue == [made.device.flush_us]
     flusher.close()

@@ -20,7 +20,7 @@ WARM_UP = ["step", "step", "step", "sync"]
 
 
 def run(bench: Any, settings: MeasureSettings, **options: Any) -> Any:
-    flush = Flusher(bench.device, "flush", bench.stream)
+    flush = Flusher(bench.device, bench.flush, bench.stream)
     bench.log.clear()
     options = {"host_timed": False, "flush": flush, "clock": bench.clock, **options}
     return measure(bench.stream, bench.step, settings, **options)
@@ -141,7 +141,7 @@ def test_a_refused_step_releases_the_stream(bench: Any) -> None:
             refuse,
             replace(SETTINGS, warmup=0),
             host_timed=False,
-            flush=Flusher(made.device, "flush", made.stream),
+            flush=Flusher(made.device, made.flush, made.stream),
             clock=made.clock,
         )
     assert made.log[-3:] == ["hold", "record start", "release"]

@@ -1,7 +1,12 @@
 """Both devices end with the sum of the two vectors."""
 
+from __future__ import annotations
+
 import numpy as np
+import numpy.typing as npt
+
+from runner.check.case import Case
 
 
-def expected(case, check, rows):
+def expected(case: Case, check: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     return (case.input("x0").astype(np.float64) + case.input("x1"))[rows]
