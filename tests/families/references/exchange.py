@@ -9,4 +9,5 @@ from runner.check.case import Case
 
 
 def expected(case: Case, check: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    return (case.input("x0").astype(np.float64) + case.input("x1"))[rows]
+    first, second = (case.input(name).astype(np.float64) for name in ("x0", "x1"))
+    return np.asarray((first + second)[rows], dtype=np.float64)
