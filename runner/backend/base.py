@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runner.plan.model import BackendName
+from runner.result.model import TraceEvent
 
 Dim3 = tuple[int, int, int]
 
@@ -200,6 +201,9 @@ class Backend(Protocol):
     """The entry: opens devices, and marks the region a profiler should capture."""
 
     name: BackendName
+    trace: list[TraceEvent] | None
+    """Set to a list, and launches, copies and fills are added to it (times from ``time.perf_counter``, in
+    microseconds), as far as the backend itself sees them: the host's does, on a GPU that is a profiler's work."""
 
     def device_count(self) -> int: ...
     def open(self, ordinal: int) -> Device:

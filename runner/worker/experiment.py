@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -35,11 +37,14 @@ from runner.plan import dtypes
 from runner.plan.family import nbytes
 from runner.plan.model import Plan
 from runner.profile import nvtx
-from runner.result.model import CheckResult, Status
+from runner.profile.names import range_name
+from runner.result.model import CheckResult, Status, TraceEvent
 from runner.worker.protocol import Outcome
 from runner.workload.base import Context, Workload
 from runner.workload.declared import bind
 
+MAX_EVENTS = 1000
+"""Events kept of one step."""
 POISON = 0xFF
 """Every byte of an output before a checked step: NaN as a float, -1 as an integer."""
 
@@ -118,9 +123,9 @@ class Experiment:
 
     def _run(self, variant: str, settings: MeasureSettings, outcome: Outcome) -> None:
         workload = self._loaded()
-        name = f"{self._plan.phase}/{self._plan.kernel}/{variant}"
+        name = range_name(self._plan.phase, self._plan.kernel, variant)
         with nvtx.range(f"{name}/check"):
-            first = self._checked_step(variant)
+            first = self._checked_step(variant, outcome.events)
         outcome.checks = first
         outcome.units_per_step = workload.units_per_step
         if _wrong(outcome, first):
@@ -128,13 +133,14 @@ class Experiment:
         workload.reset(variant)
         on_gpu = self._devices[0].info.backend == "cuda"
         energy = StepEnergy(nvml.EnergyMeter(self._devices[0].info.uuid)) if on_gpu else None
+        flush = None if workload.host_timed else self._flush()
         with nvtx.range(name):
             measured = measure(
                 self._streams[0],
                 lambda: workload.step(variant),
                 settings,
                 host_timed=workload.host_timed,
-                flush=None if workload.host_timed else self._flush(),
+                flush=flush,
                 energy=energy,
             )
         outcome.series = measured
@@ -158,21 +164,42 @@ class Experiment:
             workload.reset(variant)
             workload.step(variant)
             self._synchronize()
-            with nvtx.capture(self._backend, f"{self._plan.phase}/{self._plan.kernel}/{variant}"):
+            with nvtx.capture(self._backend, range_name(self._plan.phase, self._plan.kernel, variant)):
                 for _ in range(steps):
                     workload.step(variant)
                 self._synchronize()
 
-    def _checked_step(self, variant: str) -> list[CheckResult]:
+    def _checked_step(self, variant: str, events: list[TraceEvent] | None = None) -> list[CheckResult]:
+        """One step on poisoned outputs, compared with the reference; ``events`` gets what the step did."""
         workload = self._loaded()
         workload.reset(variant)
         outputs = workload.outputs(variant)
         for name, buffer in outputs.items():
             self._streams[self._plan.buffer(name).device].fill(buffer, POISON)
         self._synchronize()
-        workload.step(variant)
-        self._synchronize()
+        with self._traced(variant, events):
+            workload.step(variant)
+            self._synchronize()
         return self._verifier.verify(variant, lambda *where: self._read(outputs, *where))
+
+    @contextmanager
+    def _traced(self, variant: str, events: list[TraceEvent] | None) -> Iterator[None]:
+        """Adds a step's launches and copies to ``events``, times from the step's start, inside the step's range."""
+        if events is None:
+            yield
+            return
+        begin = time.perf_counter()
+        seen: list[TraceEvent] = []
+        self._backend.trace = seen
+        try:
+            yield
+        finally:
+            self._backend.trace = None
+            end_us = (time.perf_counter() - begin) * 1e6
+            name = range_name(self._plan.phase, self._plan.kernel, variant)
+            events.append(TraceEvent("range", name, 0, 0, 0.0, end_us))
+            origin = begin * 1e6
+            events += [replace(e, start_us=e.start_us - origin, end_us=e.end_us - origin) for e in seen[:MAX_EVENTS]]
 
     def _read(self, outputs: Mapping[str, Buffer], name: str, start: int, count: int) -> npt.NDArray[Any]:
         """``count`` elements of an output from flat index ``start``, in its own dtype."""

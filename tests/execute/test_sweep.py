@@ -34,7 +34,9 @@ def run(folder: Path, *arguments: str, timeout: float = 120) -> subprocess.Compl
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(path.read_text()) for path in folder.glob("*/**/result.json")]
+    """Every result the commands left, in order of their start."""
+    paths = [path for root in ("outputs", "multirun") for path in (folder / root).rglob("result.json")]
+    found = [json.loads(path.read_text()) for path in paths]
     return sorted(found, key=lambda result: (result["started"], result["variant"]))
 
 

@@ -11,6 +11,7 @@ from runner.backend.cuda.device import CudaDevice
 from runner.backend.cuda.errors import Errors
 from runner.backend.cuda.libraries import Libraries
 from runner.plan.model import BackendName
+from runner.result.model import TraceEvent
 
 
 class CudaBackend:
@@ -24,6 +25,7 @@ class CudaBackend:
         self._errors = Errors(self._libraries)
         self._current = current_of(self._libraries)
         self._devices: list[CudaDevice] = []
+        self.trace: list[TraceEvent] | None = None
         # A context that is still current when the interpreter ends makes PyCUDA abort the process.
         atexit.register(self.close)
 

@@ -1,0 +1,157 @@
+"""One experiment on the host backend: the exact order of operations, and what is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from runner.backend.host import HostBackend
+from runner.backend.host.stream import HostStream
+from runner.build.api import build, requests
+from runner.build.model import Program
+from runner.config.schema import Kernel
+from runner.measure.flush import Flusher
+from runner.measure.settings import MeasureSettings
+from runner.plan.model import Plan
+from runner.plan.planner import make_plan
+from runner.plan.target import target_of
+from runner.profile import nvtx
+from runner.result.model import Status
+from runner.worker.experiment import Experiment
+from tests.plan.families import config
+
+FAMILIES = Path(__file__).resolve().parents[1] / "families"
+SETTINGS = MeasureSettings(modes=("cold", "hot"), fixed=2, warmup=1, hot_batch_time_s=1e-6)
+FLUSHED = ["flush_kernel", "hold", "record", "faulty_copy", "record", "release"]
+CHECK = ["poison", "faulty_copy", "read"]
+
+
+def planned(fault: int = 0) -> Plan:
+    loaded = OmegaConf.merge(OmegaConf.structured(Kernel), OmegaConf.load(FAMILIES / "kernel" / "faulty.yaml"))
+    family = OmegaConf.to_object(loaded)
+    assert isinstance(family, Kernel)
+    family.params["fault"] = fault
+    made = config(family)
+    made.gpu.backend = "host"
+    return make_plan(made, target_of(made.gpu), (FAMILIES / "cuda_src", FAMILIES / "references"))[0]
+
+
+def programs(plan: Plan) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    wanted = requests(plan)
+    built = build(wanted.values())
+    for unit, request in wanted.items():
+        program = built[request]
+        assert isinstance(program, Program), program
+        found[unit] = program.path
+    return found
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is asked of streams and profilers, in order."""
+    seen: list[str] = []
+
+    def spy(name: str, label: Any) -> None:
+        real = getattr(HostStream, name)
+
+        def call(self: HostStream, *arguments: Any) -> Any:
+            seen.append(label(*arguments))
+            return real(self, *arguments)
+
+        monkeypatch.setattr(HostStream, name, call)
+
+    spy("launch", lambda function, *rest: function.name)
+    spy("fill", lambda buffer, byte: "poison" if byte == 0xFF else "zero")
+    spy("read", lambda *rest: "read")
+    for plain in ("hold", "release", "record"):
+        spy(plain, lambda *rest, name=plain: name)
+    monkeypatch.setattr(nvtx, "push", lambda name: seen.append(f"[{name}"))
+    monkeypatch.setattr(nvtx, "pop", lambda: seen.append("]"))
+    monkeypatch.setattr(HostBackend, "start_profiler", lambda self: seen.append("start_profiler"))
+    monkeypatch.setattr(HostBackend, "stop_profiler", lambda self: seen.append("stop_profiler"))
+    return seen
+
+
+@contextmanager
+def prepared(plan: Plan) -> Iterator[Experiment]:
+    backend = HostBackend()
+    flushers: dict[int, Flusher] = {}
+    experiment = Experiment(backend, [backend.open(0)], plan, programs(plan), flushers)
+    experiment.prepare()
+    try:
+        yield experiment
+    finally:
+        experiment.close()
+        for flusher in flushers.values():
+            flusher.close()
+
+
+def test_the_order_of_operations_in_one_experiment(log: list[str]) -> None:
+    with prepared(planned()) as experiment:
+        assert log == ["[decode/faulty/prepare", "fill_uniform_float32", "]"]
+        log.clear()
+        outcome, healthy = experiment.run("plain", SETTINGS)
+        log = log[:]
+    assert (outcome.status, healthy) == (Status.PASSED, True)
+    check = ["[decode/faulty/plain/check", *CHECK, "]"]
+    assert log[: len(check)] == check
+    assert log[-len(check) :] == check
+    hot = log[len(check) : -len(check)]
+    assert hot[:2] == ["zero", "[decode/faulty/plain"]  # the flush buffer is written before anything is measured
+    assert hot[2:3] == ["faulty_copy"]  # warm-up, outside hold and events
+    assert hot[3:15] == FLUSHED * 2
+    assert "flush_kernel" not in hot[15:]  # hot
+    assert hot[-1] == "]"
+
+
+def test_a_profiled_run_captures_the_hot_steps_only(log: list[str]) -> None:
+    with prepared(planned()) as experiment:
+        log.clear()
+        experiment.profile(["plain"], steps=3)
+        log = log[:]
+    assert log == [
+        "faulty_copy",
+        "[runner_capture",
+        "start_profiler",
+        "[decode/faulty/plain",
+        *["faulty_copy"] * 3,
+        "]",
+        "stop_profiler",
+        "]",
+    ]
+
+
+def test_a_wrong_variant_is_never_timed(log: list[str]) -> None:
+    with prepared(planned(fault=3)) as experiment:
+        log.clear()
+        outcome, healthy = experiment.run("plain", SETTINGS)
+    assert (outcome.status, healthy) == (Status.INCORRECT, True)
+    assert outcome.series == []
+    assert log.count("faulty_copy") == 1
+
+
+def test_the_events_of_a_step_lie_within_its_range() -> None:
+    with prepared(planned()) as experiment:
+        outcome, _ = experiment.run("plain", SETTINGS)
+    kinds = [(event.kind, event.name) for event in outcome.events]
+    assert kinds == [("range", "decode/faulty/plain"), ("launch", "faulty_copy")]
+    outer, inner = outcome.events
+    assert outer.start_us == 0.0 <= inner.start_us <= inner.end_us <= outer.end_us
+
+
+def test_everything_is_freed() -> None:
+    backend = HostBackend()
+    device = backend.open(0)
+    before = device.free_bytes()
+    plan = planned()
+    experiment = Experiment(backend, [device], plan, programs(plan), {})
+    experiment.prepare()
+    assert device.free_bytes() < before
+    experiment.close()
+    assert device.free_bytes() == before
