@@ -65,15 +65,21 @@ class CheckResult:
     """One named check against the reference."""
 
     name: str
+    """Name of the check."""
     passed: bool
+    """The output agrees with the reference."""
     max_abs_err: float | None = None
     """None for exact (integer) checks."""
     max_rel_err: float | None = None
+    """Largest relative error; null as for ``max_abs_err``."""
     l2_err: float | None = None
     """Relative L2 norm of the error: ||out - ref|| / ||ref||."""
     rows_checked: int = 0
+    """Rows compared."""
     rows_total: int = 0
+    """Rows of the output."""
     message: str = ""
+    """What differs; empty when it passed."""
 
 
 @dataclass
@@ -91,7 +97,9 @@ class Series:
     stop_reason: str = ""
     """``rsd``, ``settled``, ``fixed``, ``max_samples``, ``max_time``."""
     flush_bytes: int = 0
+    """Bytes read before each sample to empty the caches; 0 = not flushed."""
     wall_s: float = 0.0
+    """Wall-clock seconds the series took."""
 
 
 @dataclass
@@ -101,18 +109,27 @@ class TraceEvent:
     kind: str
     """``range``, ``launch``, ``copy`` or ``api``."""
     name: str
+    """Name of the range, kernel or call."""
     device: int
+    """Device ordinal."""
     stream: int
+    """Number of the stream on that device."""
     start_us: float
+    """Microseconds from the start of the traced step."""
     end_us: float
+    """As ``start_us``."""
 
 
 @dataclass
 class Profile:
     status: ProfileStatus = ProfileStatus.OFF
+    """What became of the profiler's run."""
     reason: str = ""
+    """Why there is no good report, or what it lacks; empty otherwise."""
     tool: str = ""
+    """Name and version: ``nsys 2023.4.4``; empty when off."""
     ranges: list[str] = field(default_factory=list)
+    """NVTX ranges the report holds, in order of their start."""
     artifacts: list[str] = field(default_factory=list)
     """Paths relative to the result's folder."""
 
@@ -124,35 +141,58 @@ class Result:
     id: str
     """UUID4; the tag by which the tracker files it exactly once."""
     kernel: str
+    """The family: the option of the ``kernel`` group."""
     variant: str
+    """One implementation within the family."""
     status: Status
+    """Did it run, and is it right? Only this decides the exit code."""
     message: str = ""
     """What went wrong and what to do; empty when PASSED."""
     quality: Quality = Quality.UNMEASURED
+    """How far the numbers can be trusted."""
     warnings: list[str] = field(default_factory=list)
+    """What a reader of the numbers should know."""
     sweep_id: str = ""
+    """Shared by all results of one command."""
     experiment_id: str = ""
     """Shared by the variants of one experiment."""
     backend: str = ""
+    """``cuda`` or ``host``."""
     phase: str = ""
+    """What the work belongs to: ``decode``, ``prefill``, ``transfer``."""
     model: str = ""
+    """Option of the ``model`` group."""
     shape: str = ""
+    """Option of the ``shape`` group."""
     gpu: str = ""
+    """Option of the ``gpu`` group that was used."""
     baseline: bool = False
+    """This variant is the one that speed-ups refer to."""
     params: dict[str, Any] = field(default_factory=dict)
+    """The family's letters and the long names they are bound to, and what was chosen of each group."""
     metrics: dict[str, float] = field(default_factory=dict)
+    """Metric name → value; a figure that is not finite is absent."""
     checks: list[CheckResult] = field(default_factory=list)
+    """Every comparison with the reference."""
     samples: list[Series] = field(default_factory=list)
+    """Raw times, by mode."""
     profile: Profile = field(default_factory=Profile)
+    """What the profiler delivered."""
     events: list[TraceEvent] = field(default_factory=list)
+    """Timeline of the first checked step: its range, launches and copies."""
     artifacts: list[str] = field(default_factory=list)
     """Other files beside ``result.json``, relative to its folder."""
     config: dict[str, Any] = field(default_factory=dict)
+    """The composed config, free of secrets."""
     environment: dict[str, Any] = field(default_factory=dict)
+    """Machine, driver, versions and commit."""
     overrides: list[str] = field(default_factory=list)
+    """Hydra overrides of this experiment."""
     repeat: str = ""
     """The command that runs this experiment again."""
     started: str = ""
     """ISO 8601, UTC."""
     duration_s: float = 0.0
+    """Wall-clock seconds from the first check to the last."""
     schema_version: int = SCHEMA_VERSION
+    """Version of this document's layout."""

@@ -22,50 +22,6 @@ from runner.result.document import write_text
 
 PATH = Path(__file__).with_name("result.schema.json")
 
-_FURTHER = {
-    "Result.kernel": "The family: the option of the ``kernel`` group.",
-    "Result.variant": "One implementation within the family.",
-    "Result.status": "Did it run, and is it right? Only this decides the exit code.",
-    "Result.quality": "How far the numbers can be trusted.",
-    "Result.warnings": "What a reader of the numbers should know.",
-    "Result.sweep_id": "Shared by all results of one command.",
-    "Result.backend": "``cuda`` or ``host``.",
-    "Result.phase": "``decode``, ``prefill``, …",
-    "Result.model": "Option of the ``model`` group.",
-    "Result.shape": "Option of the ``shape`` group.",
-    "Result.gpu": "Option of the ``gpu`` group that was used.",
-    "Result.baseline": "This variant is the one that speed-ups refer to.",
-    "Result.params": "The family's letters, and the long names they are bound to.",
-    "Result.metrics": "Metric name → value; a figure that is not finite is absent.",
-    "Result.checks": "Every comparison with the reference.",
-    "Result.samples": "Raw times, by mode.",
-    "Result.profile": "What the profiler delivered.",
-    "Result.events": "Timeline of ranges, launches, copies and API calls.",
-    "Result.config": "The composed config, free of secrets.",
-    "Result.environment": "Machine, driver, versions and commit.",
-    "Result.overrides": "Hydra overrides of this experiment.",
-    "Result.duration_s": "Wall-clock seconds from start to end.",
-    "Result.schema_version": "Version of this document's layout.",
-    "CheckResult.name": "Name of the check.",
-    "CheckResult.passed": "The output agrees with the reference.",
-    "CheckResult.max_rel_err": "Largest relative error; null as for ``max_abs_err``.",
-    "CheckResult.rows_checked": "Rows compared.",
-    "CheckResult.rows_total": "Rows of the output.",
-    "CheckResult.message": "What differs; empty when it passed.",
-    "Series.flush_bytes": "Bytes written between samples to empty the caches.",
-    "Series.wall_s": "Wall-clock seconds the series took.",
-    "TraceEvent.name": "Name of the range, kernel or call.",
-    "TraceEvent.device": "Index into the experiment's devices.",
-    "TraceEvent.stream": "Stream number on that device.",
-    "TraceEvent.start_us": "Start, microseconds.",
-    "TraceEvent.end_us": "End, microseconds.",
-    "Profile.status": "What became of the profiler's run.",
-    "Profile.reason": "Why there is no report; empty otherwise.",
-    "Profile.tool": "``nvtx`` or ``nsys``; empty when off.",
-    "Profile.ranges": "NVTX ranges the report contains.",
-}
-"""Descriptions of fields whose meaning the model leaves to their names."""
-
 
 def schema() -> dict[str, Any]:
     """JSON Schema, draft 2020-12, of one ``result.json``."""
@@ -92,13 +48,17 @@ def text() -> str:
 
 
 def _object(kind: type[Any]) -> dict[str, Any]:
-    """The schema of one dataclass. Every field is written, so every field is required."""
+    """The schema of one dataclass. Every field is written, so every field is required.
+
+    Raises ``TypeError`` for a field without a docstring.
+    """
     hints = typing.get_type_hints(kind)
     described = _docstrings(kind)
     properties = {}
     for name, hint in hints.items():
-        description = described.get(name) or _FURTHER[f"{kind.__name__}.{name}"]
-        properties[name] = {"description": description, **_type(hint)}
+        if name not in described:
+            raise TypeError(f"{kind.__name__}.{name} has no docstring: describe it in runner/result/model.py")
+        properties[name] = {"description": described[name], **_type(hint)}
     if kind is model.Result:
         properties["schema_version"]["const"] = model.SCHEMA_VERSION
     return {
