@@ -2,10 +2,11 @@
 
     python benchmarks/sweep_overhead.py [--experiments 200] [--out benchmarks/sweep_overhead]
 
-The same experiments (``kv_quant``, one context length each) are run in four ways:
+The same experiments (``kv_quant``, one context length each) are run in five ways:
 
 * ``sweep``: one command with ``-m`` and tracking off;
-* ``sweep, MLflow``: the same, filed in a fresh SQLite store that exists already;
+* ``sweep, MLflow``: the same, filed every two seconds in a SQLite store that exists already;
+* ``store alone``: a script that files as many runs of the same size in that store with MLflow's own client;
 * ``command each``: a shell loop's way, ``python -m runner`` for every experiment;
 * ``bare script each``: a process that imports NumPy, computes the same scan and prints its time. No compiler, no
   check, no record: what starting a process costs at the least.
@@ -53,6 +54,20 @@ for _ in range(5):
 print(time.perf_counter() - begin)
 """
 
+STORE = """
+import sys
+from mlflow.entities import Metric, Param
+from mlflow.tracking import MlflowClient
+client = MlflowClient(sys.argv[1])
+experiment = client.create_experiment("store alone")
+for number in range(int(sys.argv[3])):
+    run = client.create_run(experiment, tags={f"tag{at}": "some text" for at in range(40)}).info.run_id
+    metrics = [Metric(f"metric{at}", number + at, 0, 0) for at in range(15)]
+    client.log_batch(run, metrics=metrics, params=[Param(f"param{at}", str(number)) for at in range(16)])
+    client.log_artifact(run, sys.argv[2])
+    client.set_terminated(run)
+"""
+
 
 @dataclass
 class Way:
@@ -94,7 +109,8 @@ def main() -> int:
         runner(folder / "warm", [contexts[0]], [store])
         ways = [
             runner(folder / "sweep", contexts, ["tracking=none"], "sweep"),
-            runner(folder / "mlflow", contexts, [store], "sweep, MLflow"),
+            runner(folder / "mlflow", contexts, [store, "tracking.every_s=2"], "sweep, MLflow"),
+            store_alone(folder, store.removeprefix("tracking.uri="), count),
             command_each(folder / "each", contexts[: max(1, count // 20)]),
             bare_each(contexts[: max(1, count // 4)]),
         ]
@@ -119,6 +135,14 @@ def runner(folder: Path, contexts: Sequence[int], further: Sequence[str], name: 
     if process.returncode != 0:
         sys.exit(f"{' '.join(line)} ended with code {process.returncode}:\n{output.decode()}")
     return Way(name, len(contexts), wall, own_time(folder, len(contexts)), memory)
+
+
+def store_alone(folder: Path, uri: str, count: int) -> Way:
+    """What MLflow itself takes for as many runs, each with one result document, importing it included."""
+    document = next((folder / "sweep").rglob("result.json"))
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, "-c", STORE, uri, str(document), str(count)], check=True, stderr=subprocess.DEVNULL)
+    return Way("store alone", count, time.perf_counter() - begin, 0.0)
 
 
 def command_each(folder: Path, contexts: Sequence[int]) -> Way:
