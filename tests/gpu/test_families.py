@@ -69,3 +69,14 @@ def test_faults_in_a_sweep_cost_only_themselves(tmp_path: Path) -> None:
         13: "PASSED",
         5: "OUT_OF_MEMORY",
     }
+
+
+def test_two_gpus_exchange_and_wait_for_each_other(tmp_path: Path) -> None:
+    listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+    if listing.count("UUID: GPU") < 2:
+        pytest.skip("needs two GPUs")
+    arguments = ("kernel=exchange", "devices=[0,1]", "gpu=auto", "measure=quick", "tracking=none")
+    code, output, results = run(tmp_path, "--config-dir", str(USER), *arguments)
+    assert code == 0, output
+    assert [result["status"] for result in results] == ["PASSED"]
+    assert len(results[0]["environment"]["devices"]) == 2
