@@ -1,6 +1,6 @@
 """The command ``runner`` (``python -m runner``): composes, then hands the points to ``runner.execute``.
 
-Exit codes: 0 everything passed, 1 some experiment failed, 2 the configuration is refused, 130 interrupted.
+Exit codes are those of ``runner.exit_codes``.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from runner.config.resolvers import register_resolvers
 from runner.config.scale import apply_scale
 from runner.config.secrets import redact_config
 from runner.config.study import expand
+from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
 
 _GROUPS = (
     "kernel",
@@ -50,8 +51,6 @@ _GROUPS = (
     "experiments",
     "hydra/launcher",
 )
-
-PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,6 +19,7 @@ from runner.config.grammar import line_of
 from runner.config.points import Point, Skipped, new_sweep_id, origin, write_inputs, write_sweep
 from runner.config.secrets import redact_text
 from runner.config.study import Draft, expand
+from runner.exit_codes import FAILED, PASSED
 
 __all__ = ["ConfigError", "Planned", "given_points", "launch_elsewhere", "plan_sweep", "sweep_id_of"]
 
@@ -103,10 +104,10 @@ def launch_elsewhere(launcher: Launcher, planned: Planned, batch: int | None) ->
             print(redact_text(traceback.format_exc()), file=sys.stderr)
             lost = f"jobs {first} to {first + len(part) - 1}"
             print(f"error: {lost} did not all come back: {redact_text(str(error))}", file=sys.stderr)
-            codes.append(1)
+            codes.append(FAILED)
     for left_out in planned.skipped:
         print(f"skipped {' '.join(left_out.overrides)}: {left_out.reason}")
-    return max(codes, default=0)
+    return max(codes, default=PASSED)
 
 
 def _placed(master: DictConfig, folder: Path, identity: str, drafts: Sequence[Draft], first: int) -> tuple[Point, ...]:

@@ -21,6 +21,7 @@ from runner.config.scale import apply_scale
 from runner.config.secrets import redact_text
 from runner.config.study import own_grid_hint
 from runner.config.sweep import sweep_id_of
+from runner.exit_codes import FAILED, PASSED, REFUSED
 
 
 def task(cfg: DictConfig) -> dict[str, Any]:
@@ -32,10 +33,10 @@ def task(cfg: DictConfig) -> dict[str, Any]:
         return _run(cfg)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
-        return {"exit_code": 2, "message": str(error)}
+        return {"exit_code": REFUSED, "message": str(error)}
     except Exception as error:  # a defect of ours; the sweep goes on, the traceback says where
         print(redact_text(traceback.format_exc()), file=sys.stderr)
-        return {"exit_code": 1, "message": redact_text(f"{type(error).__name__}: {error}")}
+        return {"exit_code": FAILED, "message": redact_text(f"{type(error).__name__}: {error}")}
 
 
 def _run(cfg: DictConfig) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def _run(cfg: DictConfig) -> dict[str, Any]:
         _drop_empty(folder)
         return {"exit_code": int(code)}
     if reason:
-        return {"exit_code": 0, "message": reason}
+        return {"exit_code": PASSED, "message": reason}
     return dict(command.run_one(point))
 
 

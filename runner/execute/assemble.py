@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from runner.backend.nvml import THROTTLED
+from runner.execute.about import About
 from runner.plan.model import Plan
 from runner.result.metrics import Ceilings, metrics, quality, speedups
 from runner.result.model import Result, Status
@@ -16,22 +16,6 @@ from runner.worker.protocol import Outcome
 
 CLOCK_SHARE = 0.9
 """A clock above this share of its maximum is not called throttled: at the power limit it moves by a few percent."""
-
-
-@dataclass(frozen=True)
-class About:
-    """What all results of one experiment share."""
-
-    sweep_id: str
-    experiment_id: str
-    kernel: str
-    phase: str
-    model: str
-    shape: str
-    config: dict[str, Any]
-    overrides: list[str]
-    repeat: str
-    environment: dict[str, Any]
 
 
 def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings, max_rsd: float) -> Result:

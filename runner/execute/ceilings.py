@@ -5,20 +5,83 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from omegaconf import OmegaConf
 
 from runner.backend.base import DeviceInfo
+from runner.build.api import build
+from runner.build.cache import cache_dir
 from runner.config.schema import Kernel, Measure
+from runner.execute import planning
+from runner.execute.experiment import outcomes_of
 from runner.execute.planning import Experiment
 from runner.paths import conf_dir
-from runner.result.metrics import Ceilings
+from runner.result.metrics import Ceilings, metrics
+from runner.result.model import Result, Status
+from runner.worker.client import WorkerPool
 
 FAMILY = "ceilings"
-_QUICK = Measure(name=FAMILY, modes=["cold"], min_samples=10, min_time_s=0.05, max_time_s=3.0, max_rsd=0.01)
+_MEASURE = Measure(name=FAMILY, modes=["cold"], min_samples=10, min_time_s=0.05, max_time_s=3.0, max_rsd=0.01)
+"""A ceiling need not be known better than 1 %, and nobody waits long for it."""
+
+
+class DeviceCeilings:
+    """The ceilings of every device a command meets: remembered, else from the cache on disk, else measured."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._known: dict[str, Ceilings] = {}
+        """By the device's UUID."""
+
+    def of(self, experiment: Experiment, before_measuring: Callable[[str], None]) -> Ceilings:
+        """Of the experiment's first device; zeros where they cannot be measured or the experiment does so itself.
+
+        ``before_measuring`` gets the device's name when it takes a measurement.
+        """
+        if experiment.plan is None or experiment.plan.kernel == FAMILY:
+            return Ceilings()
+        info = experiment.devices[0]
+        if info.uuid not in self._known:
+            known = load(info, cache_dir())
+            if known is None:
+                before_measuring(info.name)
+                known = self._measure(experiment)
+            self._known[info.uuid] = known
+        return self._known[info.uuid]
+
+    def keep(self, experiment: Experiment, results: Sequence[Result]) -> None:
+        """Takes over what ``kernel=ceilings`` measured as this module would: at the size chosen for the device and
+        without a sanitizer. Other results are ignored."""
+        plan = experiment.plan
+        if plan is not None and plan.kernel == FAMILY and not plan.sanitize and plan.params["MB"] == 0:
+            self._save(
+                experiment.devices[0], {r.variant: r.metrics["gbps"] for r in results if r.status is Status.PASSED}
+            )
+
+    def _measure(self, example: Experiment) -> Ceilings:
+        """Runs the family on the devices of ``example``. A variant that fails leaves its ceiling unmeasured."""
+        experiment = experiment_for(example)
+        assert example.plan is not None
+        planning.plan(experiment, example.plan.target)
+        plan, built = experiment.plan, build(experiment.requests.values())
+        rates: dict[str, float] = {}
+        for outcome in outcomes_of(experiment, built, self._pool, lambda kind, what: None):
+            if plan is not None and outcome.status is Status.PASSED:
+                found = metrics(plan.variant(outcome.variant), outcome.series, (), plan.target, Ceilings())
+                rates[outcome.variant] = found["gbps"]
+        return self._save(example.devices[0], rates)
+
+    def _save(self, info: DeviceInfo, rates: Mapping[str, float]) -> Ceilings:
+        """Remembers complete ceilings, here and on disk; incomplete ones are zeros and not kept."""
+        found = from_rates(rates)
+        if found is None:
+            return Ceilings()
+        save(info, cache_dir(), found)
+        self._known[info.uuid] = found
+        return found
 
 
 def cache_file(info: DeviceInfo, cache: Path) -> Path:
@@ -54,7 +117,7 @@ def experiment_for(example: Experiment) -> Experiment:
         example.config,
         kernel=kernel,
         variants=None,
-        measure=_QUICK,
+        measure=_MEASURE,
         sanitize=False,
         seed=0,
         devices=[example.config.devices[0]],

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
-from runner.backend.base import DeviceInfo
-from runner.backend.nvml import snapshot
 from runner.build.api import build
-from runner.build.cache import cache_dir
 from runner.build.model import BuildRequest, CompileError, Program
-from runner.config.dump import plain_config
 from runner.config.points import Point, Skipped
 from runner.config.secrets import redact_overrides, redact_text
-from runner.execute import ceilings as ceiling
-from runner.execute import planning, targets
-from runner.execute.assemble import About
+from runner.execute import planning
+from runner.execute.about import about
+from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
-from runner.execute.experiment import finish, folder_of, interrupted, measured, outcomes_of
+from runner.execute.experiment import finish, folder_of, interrupted, measured
 from runner.execute.planning import Experiment
 from runner.execute.profiling import Commit, profile
+from runner.execute.targets import Targets
+from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
 from runner.paths import project_dir
 from runner.plan.errors import PlanError
-from runner.plan.model import Target
 from runner.record.recorder import Recorder
 from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
 from runner.report.checks import check_line
@@ -34,13 +31,8 @@ from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
 from runner.report.table import print_table
 from runner.result.document import DocumentError
-from runner.result.environment import collect
-from runner.result.metrics import Ceilings, metrics
 from runner.result.model import Result, Status
-from runner.worker.client import WorkerDied, WorkerKey, WorkerPool, WorkerTimeout
-
-OK, FAILED, BAD_CONFIG, INTERRUPTED = 0, 1, 2, 130
-"""Exit codes."""
+from runner.worker.client import WorkerDied, WorkerPool, WorkerTimeout
 
 
 def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> int:
@@ -68,9 +60,11 @@ class Command:
     sweep_id: str
     console: Console = field(default_factory=lambda: Console(highlight=False))
     pool: WorkerPool = field(default_factory=WorkerPool)
-    _targets: dict[tuple[str, tuple[int, ...]], tuple[Target, tuple[DeviceInfo, ...]]] = field(default_factory=dict)
-    _ceilings: dict[str, Ceilings] = field(default_factory=dict)
+    _ceilings: DeviceCeilings = field(init=False)
     _built: dict[BuildRequest, Program | CompileError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ceilings = DeviceCeilings(self.pool)
 
     def run(self) -> int:
         """Plan, build, execute, report."""
@@ -78,7 +72,7 @@ class Command:
             self._line(f"skipped {' '.join(item.overrides)}: {item.reason}")
         if not self.experiments:
             self._line("every combination was skipped; nothing to run")
-            return BAD_CONFIG
+            return REFUSED
         try:
             self._plan()
         except (PlanError, WorkerDied, WorkerTimeout) as error:
@@ -96,7 +90,7 @@ class Command:
     def _refuse(self, messages: Sequence[str]) -> int:
         for message in dict.fromkeys(messages):
             print(f"error: {message}", file=sys.stderr)
-        return BAD_CONFIG
+        return REFUSED
 
     def _line(self, text: str) -> None:
         self.console.print(text, markup=False, soft_wrap=True)
@@ -136,7 +130,7 @@ class Command:
         print_table(recorder.results, swept, footer, self.console)
         if status is SweepStatus.KILLED:
             return INTERRUPTED
-        return FAILED if any(result.status.failed for result in recorder.results) else OK
+        return FAILED if any(result.status.failed for result in recorder.results) else PASSED
 
     def _folder(self) -> Path:
         """The folder of the whole command: a sweep's, or the single job's own."""
@@ -145,30 +139,15 @@ class Command:
         return first.parent if len(folders) > 1 or "multirun" in first.parts else first
 
     def _plan(self) -> None:
+        targets = Targets(lambda key: ask_devices(self.pool, key))
         notes: dict[str, None] = {}
         for experiment in self.experiments:
-            target, experiment.devices = self._target(experiment)
+            target, experiment.devices = targets.of(experiment.config)
             if target.note:
                 notes[target.note] = None
             planning.plan(experiment, target)
         for note in notes:
             self._line(note)
-
-    def _target(self, experiment: Experiment) -> tuple[Target, tuple[DeviceInfo, ...]]:
-        config = experiment.config
-        devices = tuple(config.devices)
-        key = (config.gpu.name, devices)
-        if key not in self._targets:
-            asked: list[DeviceInfo] = []
-
-            def ask(backend: str, ordinals: tuple[int, ...]) -> list[DeviceInfo]:
-                environment = tuple(sorted(config.environment.items()))
-                asked[:] = ask_devices(self.pool, WorkerKey(backend, ordinals, environment))
-                return asked
-
-            target = targets.resolve(config.gpu, devices, ask)
-            self._targets[key] = target, tuple(asked)
-        return self._targets[key]
 
     def _build(self, progress: SweepProgress) -> None:
         wanted = [request for e in self.experiments for request in e.requests.values()]
@@ -182,27 +161,31 @@ class Command:
             words = {"waiting": "waits for another experiment on", "profiling": "under", "started": ""}
             progress.start(f"{experiment.title} {words[kind]} {what}")
 
-        ceilings = self._ceiling(experiment, progress)
-        about = _about(self.sweep_id, experiment, ceilings)
+        ceilings = self._ceilings.of(
+            experiment, lambda device: progress.start(f"measuring the copy and read bandwidth of {device}")
+        )
+        shared = about(self.sweep_id, experiment, ceilings)
         results: list[Result] = []
         try:
-            for result in measured(experiment, self._built, self.pool, about, ceilings, on_event):
+            for result in measured(experiment, self._built, self.pool, shared, ceilings, on_event):
                 results.append(result)
                 for check in result.checks:
                     if len(self.experiments) == 1:
                         progress.note(check_line(check))
             programs = self._programs(experiment)
             if programs:
-                commit = Commit(str(about.environment.get("git_commit", "")), bool(about.environment.get("git_dirty")))
+                commit = Commit(
+                    str(shared.environment.get("git_commit", "")), bool(shared.environment.get("git_dirty"))
+                )
                 profile(experiment, programs, results, commit, on_event)
         except KeyboardInterrupt:
-            results += interrupted(experiment, about, [result.variant for result in results])
+            results += interrupted(experiment, shared, [result.variant for result in results])
             raise
         finally:
             finish(experiment, results)
             for result in results:
                 recorder.add(result, folder_of(experiment, result.variant))
-        self._keep_ceilings(experiment, results)
+        self._ceilings.keep(experiment, results)
         progress.start(experiment.title)
         progress.finish(results)
         recorder.flush()
@@ -210,68 +193,6 @@ class Command:
     def _programs(self, experiment: Experiment) -> dict[str, Path]:
         found = {unit: self._built[request] for unit, request in experiment.requests.items()}
         return {unit: p.path for unit, p in found.items() if isinstance(p, Program)}
-
-    def _ceiling(self, experiment: Experiment, progress: SweepProgress) -> Ceilings:
-        """Of the experiment's first device: cached on disk, else measured now."""
-        if experiment.plan is None or experiment.plan.kernel == ceiling.FAMILY:
-            return Ceilings()
-        info = experiment.devices[0]
-        if info.uuid not in self._ceilings:
-            known = ceiling.load(info, cache_dir())
-            if known is None:
-                progress.start(f"measuring the copy and read bandwidth of {info.name}")
-                known = self._measure_ceilings(experiment)
-            self._ceilings[info.uuid] = known
-        return self._ceilings[info.uuid]
-
-    def _measure_ceilings(self, example: Experiment) -> Ceilings:
-        experiment = ceiling.experiment_for(example)
-        assert example.plan is not None
-        planning.plan(experiment, example.plan.target)
-        built = build(experiment.requests.values())
-        rates: dict[str, float] = {}
-        for outcome in outcomes_of(experiment, built, self.pool, lambda kind, what: None):
-            if outcome.status is Status.PASSED and experiment.plan is not None:
-                variant = experiment.plan.variant(outcome.variant)
-                found = metrics(variant, outcome.series, (), experiment.plan.target, Ceilings())
-                rates[outcome.variant] = found["gbps"]
-        ceilings = ceiling.from_rates(rates)
-        if ceilings is None:
-            return Ceilings()
-        ceiling.save(example.devices[0], cache_dir(), ceilings)
-        return ceilings
-
-    def _keep_ceilings(self, experiment: Experiment, results: Sequence[Result]) -> None:
-        if experiment.config.kernel.name == ceiling.FAMILY and experiment.devices:
-            rates = {r.variant: r.metrics["gbps"] for r in results if r.status is Status.PASSED}
-            found = ceiling.from_rates(rates)
-            if found is not None:
-                ceiling.save(experiment.devices[0], cache_dir(), found)
-                self._ceilings[experiment.devices[0].uuid] = found
-
-
-def _about(sweep_id: str, experiment: Experiment, ceilings: Ceilings) -> About:
-    config, point = experiment.config, experiment.point
-    devices = [asdict(info) for info in experiment.devices]
-    environment = collect(project_dir(), device=devices[0] if devices else None)
-    environment["devices"] = devices
-    if experiment.devices and experiment.devices[0].backend == "cuda":
-        environment["gpu_state"] = snapshot(experiment.devices[0].uuid)
-    environment["ceilings"] = asdict(ceilings)
-    if experiment.plan is not None:
-        environment["target"] = asdict(experiment.plan.target)
-    return About(
-        sweep_id=sweep_id,
-        experiment_id=experiment.id,
-        kernel=config.kernel.name,
-        phase=config.kernel.phase,
-        model=config.model.name,
-        shape=config.shape.name,
-        config=plain_config(config),
-        overrides=list(point.shown),
-        repeat=point.repeat,
-        environment=environment,
-    )
 
 
 def _swept(experiments: Sequence[Experiment]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from runner.config.errors import ConfigError
 from runner.config.points import Skipped
 from runner.execute import planning, targets
 from runner.execute.planning import Experiment
+from runner.exit_codes import PASSED, REFUSED
 from runner.plan.family import nbytes
 from runner.plan.model import Launch, Plan
 from runner.plan.planner import memory_bytes
@@ -22,7 +23,7 @@ from runner.result.model import Status
 
 
 def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
-    """Prints every plan. Returns 0, or 2 when a point was refused."""
+    """Prints every plan and returns the exit code: REFUSED when one was."""
     console = Console(highlight=False, soft_wrap=True)
     refused = 0
     for index, experiment in enumerate(experiments):
@@ -39,7 +40,7 @@ def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
         _show_plan(console, experiment, experiment.plan)
     for item in skipped:
         console.print(f"skipped {' '.join(item.overrides)}: {escape(item.reason)}")
-    return 2 if refused else 0
+    return REFUSED if refused else PASSED
 
 
 def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:

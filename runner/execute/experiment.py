@@ -7,7 +7,8 @@ from pathlib import Path
 
 from runner.build.host import sanitizer_environment
 from runner.build.model import BuildRequest, CompileError, Program
-from runner.execute.assemble import About, add_speedups, result
+from runner.execute.about import About
+from runner.execute.assemble import add_speedups, result
 from runner.execute.conversation import Job, outcomes
 from runner.execute.planning import Experiment
 from runner.result import document

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 from omegaconf import OmegaConf
 
 from runner.backend.base import DeviceInfo
 from runner.backend.nvml import GpuState, detect
-from runner.config.schema import Gpu
+from runner.build import cuda as nvcc
+from runner.build.model import CompilerMissing
+from runner.config.schema import Config, Gpu
 from runner.paths import conf_dir
 from runner.plan.model import Target
 from runner.plan.target import check_named, recognise, target_of, with_device
+from runner.worker.client import WorkerKey
 
-Ask = Callable[[str, tuple[int, ...]], list[DeviceInfo]]
-"""Opens devices in a worker and returns what they say: (backend, ordinals) → infos."""
+Ask = Callable[[WorkerKey], Sequence[DeviceInfo]]
+"""Opens a worker's devices and returns what they say, in the order of the key's ``devices``."""
+
+
+class Targets:
+    """The targets of a command's experiments. Devices are asked once for each choice of them and environment."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._infos: dict[WorkerKey, tuple[DeviceInfo, ...]] = {}
+
+    def of(self, config: Config) -> tuple[Target, tuple[DeviceInfo, ...]]:
+        """The target as the devices really are, and the devices. Raises ``PlanError`` for a GPU that is not here,
+        and whatever ``ask`` raises."""
+        target = static_target(config.gpu)
+        # Variables such as CUDA_VISIBLE_DEVICES decide which devices there are.
+        key = WorkerKey(target.backend, tuple(config.devices), tuple(sorted(config.environment.items())))
+        if key not in self._infos:
+            self._infos[key] = tuple(self._ask(key))
+        infos = self._infos[key]
+        if config.gpu.backend == "cuda":
+            check_named(config.gpu, [info.name for info in infos])
+        return _as_found(target, infos), infos
 
 
 @lru_cache(maxsize=1)
@@ -34,34 +56,17 @@ def known_gpus() -> dict[str, Gpu]:
 
 
 def static_target(gpu: Gpu) -> Target:
-    """The target without touching a device: what ``dry_run`` plans against."""
-    if gpu.backend != "auto":
-        return target_of(gpu)
-    states = detect()
-    return _auto(states)
+    """The target without opening a device (``gpu=auto`` asks the driver's list): what ``dry_run`` plans against."""
+    return _auto() if gpu.backend == "auto" else target_of(gpu)
 
 
-def resolve(gpu: Gpu, devices: tuple[int, ...], ask: Ask) -> Target:
-    """The target as the devices really are. Raises ``PlanError`` for a GPU that is not here."""
-    target = static_target(gpu)
-    if target.backend == "cuda":
-        infos = ask("cuda", devices)
-        if gpu.backend != "auto":
-            check_named(gpu, [info.name for info in infos])
-    else:
-        infos = ask("host", devices)
-    first = infos[0]
-    found = with_device(
-        target,
-        arch=first.arch if target.backend == "cuda" else "",
-        sms=first.sms,
-        l2_bytes=first.l2_bytes,
-        memory_bytes=min(info.memory_bytes for info in infos),
-    )
-    return found if found.title and found.backend == "cuda" else replace(found, title=found.title or first.name)
+@lru_cache(maxsize=1)
+def _auto() -> Target:
+    """What ``gpu=auto`` means on this machine; its ``note`` says why it is the CPU."""
+    return _choose(detect())
 
 
-def _auto(states: list[GpuState]) -> Target:
+def _choose(states: Sequence[GpuState]) -> Target:
     host = target_of(known_gpus()["host"])
     if not states:
         return replace(host, note="no NVIDIA GPU found: running on the CPU (host backend)")
@@ -79,9 +84,26 @@ def _auto(states: list[GpuState]) -> Target:
     return target_of(gpu)
 
 
+def _as_found(target: Target, infos: Sequence[DeviceInfo]) -> Target:
+    """``target`` with what the first device says of itself, and the least memory of all of them."""
+    first = infos[0]
+    on_cuda = target.backend == "cuda"
+    found = with_device(
+        target,
+        arch=first.arch if on_cuda else "",
+        sms=first.sms,
+        l2_bytes=first.l2_bytes,
+        memory_bytes=min(info.memory_bytes for info in infos),
+    )
+    return found if found.title else replace(found, title=first.name)
+
+
 def _lacking() -> str:
+    """What keeps this process from using a GPU that is there; empty when nothing does."""
     if importlib.util.find_spec("pycuda") is None:
         return "PyCUDA is not installed (pip install '.[cuda]')"
-    if shutil.which("nvcc") is None and not Path("/usr/local/cuda/bin/nvcc").exists():
-        return "nvcc is not on the PATH (install the CUDA toolkit)"
+    try:
+        nvcc.compiler()
+    except CompilerMissing as error:
+        return error.message
     return ""

@@ -1,0 +1,54 @@
+"""What all results of one experiment share: who, with which config, on which devices, from which commit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from runner.backend.nvml import snapshot
+from runner.config.dump import plain_config
+from runner.execute.planning import Experiment
+from runner.paths import project_dir
+from runner.result.environment import collect
+from runner.result.metrics import Ceilings
+
+
+@dataclass(frozen=True)
+class About:
+    """The shared part of an experiment's results; ``config`` and ``overrides`` are free of secrets."""
+
+    sweep_id: str
+    experiment_id: str
+    kernel: str
+    phase: str
+    model: str
+    shape: str
+    config: dict[str, Any]
+    overrides: list[str]
+    repeat: str
+    environment: dict[str, Any]
+
+
+def about(sweep_id: str, experiment: Experiment, ceilings: Ceilings) -> About:
+    """Takes a snapshot of the first GPU's clocks and modes, so call it right before the experiment runs."""
+    config, point = experiment.config, experiment.point
+    devices = [asdict(info) for info in experiment.devices]
+    environment = collect(project_dir(), device=devices[0] if devices else None)
+    environment["devices"] = devices
+    if experiment.devices and experiment.devices[0].backend == "cuda":
+        environment["gpu_state"] = snapshot(experiment.devices[0].uuid)
+    environment["ceilings"] = asdict(ceilings)
+    if experiment.plan is not None:
+        environment["target"] = asdict(experiment.plan.target)
+    return About(
+        sweep_id=sweep_id,
+        experiment_id=experiment.id,
+        kernel=config.kernel.name,
+        phase=config.kernel.phase,
+        model=config.model.name,
+        shape=config.shape.name,
+        config=plain_config(config),
+        overrides=list(point.shown),
+        repeat=point.repeat,
+        environment=environment,
+    )
