@@ -50,8 +50,9 @@ def result(
     moved, flops = elements * width + batch * 16 * 128 * 4, 2.0 * elements
     ceiling = 0.92 * peak_gbps or 11.0
     time_us = 2.5 + moved / (ceiling * 0.93 * 1e3)
-    params = {"B": batch, "batch": batch, "T": context, "context": context, "H": 16, "heads": 16}
-    params |= {"D": 128, "head_dim": 128}
+    names = {"B": "batch", "T": "context", "H": "heads", "D": "head_dim"}
+    values = {"B": batch, "T": context, "H": 16, "D": 128}
+    params = {key: value for letter, value in values.items() for key in (letter, names[letter])}
     groups = {"dtype": {"q8": "int8"}.get(variant, "float32"), "variant": variant, "gpu": gpu}
     groups |= {"model": "llama3_8b", "shape": "long_ctx", "backend": backend}
     found: dict[str, float] = {
@@ -87,6 +88,7 @@ def result(
         gpu=gpu,
         baseline=variant == "fp32",
         params={**params, **groups, "seed": 0},
+        names=names,
         metrics=found if ran else {},
         checks=[CheckResult(f"{variant}_kv_scan", True, 1.19e-07, 3.4e-06, 2.2e-07, 256, 8192)],
         samples=[Series("cold", "cuda_events", [time_us, time_us * 1.01], 1, "rsd", 1 << 26, 0.5)] if ran else [],

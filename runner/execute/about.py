@@ -9,6 +9,7 @@ from runner.backend.nvml import snapshot
 from runner.config.dump import plain_config
 from runner.execute.planning import Experiment
 from runner.paths import project_dir
+from runner.plan.parameters import long_names
 from runner.result.environment import collect
 from runner.result.metrics import Ceilings
 
@@ -24,6 +25,8 @@ class About:
     model: str
     shape: str
     config: dict[str, Any]
+    names: dict[str, str]
+    """Letter → long name of the family's parameters."""
     overrides: list[str]
     repeat: str
     environment: dict[str, Any]
@@ -48,6 +51,7 @@ def about(sweep_id: str, experiment: Experiment, ceilings: Ceilings) -> About:
         model=config.model.name,
         shape=config.shape.name,
         config=plain_config(config),
+        names=long_names(config.kernel),
         overrides=list(point.shown),
         repeat=point.repeat,
         environment=environment,

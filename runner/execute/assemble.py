@@ -10,7 +10,7 @@ from typing import Any
 from runner.backend.nvml import THROTTLED
 from runner.execute.about import About
 from runner.plan.model import Plan
-from runner.result.metrics import Ceilings, metrics, quality, speedups
+from runner.result.metrics import Ceilings, metrics, quality, speedups, timed_metrics
 from runner.result.model import Result, Status
 from runner.worker.protocol import Outcome
 
@@ -35,6 +35,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
         samples=outcome.series,
         events=outcome.events,
         warnings=list(outcome.warnings),
+        names=about.names,
         config=about.config,
         environment={**about.environment, "gpu_state": outcome.state} if outcome.state else about.environment,
         overrides=about.overrides,
@@ -62,6 +63,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
         return made
     made.metrics = metrics(variant, outcome.series, outcome.checks, plan.target, ceilings)
     made.metrics.update(outcome.metrics)
+    made.metrics.update(timed_metrics(plan, variant, made.metrics))
     if outcome.units_per_step > 1 and "time_us" in made.metrics:
         made.metrics["tpot_us"] = made.metrics["time_us"] / outcome.units_per_step
     made.quality, doubts = quality(

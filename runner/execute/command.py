@@ -169,9 +169,11 @@ class Command:
         try:
             for result in measured(experiment, self._built, self.pool, shared, ceilings, on_event):
                 results.append(result)
-                for check in result.checks:
-                    if len(self.experiments) == 1:
+                if len(self.experiments) == 1:
+                    for check in result.checks:
                         progress.note(check_line(check))
+            if len(self.experiments) == 1 and experiment.plan and experiment.plan.shape_line:
+                progress.note(experiment.plan.shape_line)
             programs = self._programs(experiment)
             if programs:
                 commit = Commit(

@@ -38,8 +38,27 @@ def measured(
     for outcome in outcomes_of(experiment, built, pool, on_event):
         plan = experiment.plan if outcome.variant else None
         made = result(about, plan, outcome, ceilings, experiment.settings.max_rsd)
+        made.metrics.update(_resources(experiment, built, outcome.variant))
         document.write(made, folder_of(experiment, outcome.variant))
         yield made
+
+
+def _resources(experiment: Experiment, built: Built, variant: str) -> dict[str, float]:
+    """Registers per thread and bytes spilled by the variant's kernels, the largest; empty on host and where the
+    variant declares no launches."""
+    if experiment.plan is None or "main" not in experiment.requests:
+        return {}
+    program = built[experiment.requests["main"]]
+    launches = [launch for v in experiment.plan.variants if v.name == variant for launch in v.launches]
+    if isinstance(program, CompileError):
+        return {}
+    used = [program.resources[launch.function] for launch in launches if launch.function in program.resources]
+    if not used:
+        return {}
+    return {
+        "registers": float(max(one.registers for one in used)),
+        "spill_bytes": float(max(one.spill_stores + one.spill_loads for one in used)),
+    }
 
 
 def finish(experiment: Experiment, results: list[Result]) -> None:

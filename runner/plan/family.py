@@ -17,7 +17,7 @@ MAX_BLOCK = 1024
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 """Blocks a grid may have along x, y, z (every CUDA architecture)."""
 _FORCED = re.compile(r"^(int32|int64|uint64|float32)\((.*)\)$", re.DOTALL)
-_FILLS = ("none", "zeros", "constant", "uniform", "integers")
+_FILLS = ("none", "zeros", "constant", "uniform", "integers", "reference")
 
 
 def buffers(kernel: Kernel, evaluate: Evaluator) -> tuple[Buffer, ...]:
@@ -127,10 +127,21 @@ def variant(kernel: Kernel, name: str, spec: VariantSpec, known: Mapping[str, Bu
         dtype=spec.dtype,
         compute=spec.compute,
         drift=spec.drift,
+        timed=_checked_timed(spec, evaluate, where),
         report={
             metric: float(evaluate.number(text, f"{where}.report.{metric}")) for metric, text in spec.report.items()
         },
     )
+
+
+def _checked_timed(spec: VariantSpec, evaluate: Evaluator, where: str) -> dict[str, str]:
+    """The expressions as they stand, tried with a time of 1 µs so that a wrong name is found before anything runs."""
+    trial = Evaluator({**evaluate.symbols, "time_us": 1.0})
+    for metric, text in spec.report.items():
+        trial.symbols[metric] = evaluate.number(text, f"{where}.report.{metric}")
+    for metric, text in spec.timed.items():
+        trial.number(text, f"{where}.timed.{metric}")
+    return dict(spec.timed)
 
 
 def _traffic(

@@ -20,7 +20,8 @@ so that quantised inputs agree with NumPy to the last bit; ``main`` with the fam
 class Fill:
     """How a buffer gets its first contents, on the device and identically in NumPy (``check.generator``)."""
 
-    kind: Literal["none", "zeros", "constant", "uniform", "integers"] = "none"
+    kind: Literal["none", "zeros", "constant", "uniform", "integers", "reference"] = "none"
+    """``reference``: the family's reference makes it, ``inputs(case, name)``; for tables and lengths."""
     low: float = -1.0
     """``uniform``: smallest value; ``integers``: smallest integer."""
     high: float = 1.0
@@ -111,6 +112,9 @@ class Variant:
     report: dict[str, float] = field(default_factory=dict)
     """Further figures by arithmetic, filed as metrics: ``weight_bytes``, ``scale_bytes``, …"""
 
+    timed: dict[str, str] = field(default_factory=dict)
+    """Figures by arithmetic over the symbols, ``report`` and ``time_us``: metric → expression."""
+
     @property
     def bytes_moved(self) -> int:
         return self.bytes_read + self.bytes_written
@@ -180,6 +184,8 @@ class Plan:
     seed: int
     workload: WorkloadRef = WorkloadRef()
     sanitize: bool = False
+    shape_line: str = ""
+    """One line that says the sizes, printed after the checks."""
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)

@@ -27,20 +27,36 @@ def checked_parameters(kernel: Kernel) -> dict[str, Value]:
     for letter in kernel.params:
         if letter not in kernel.declare:
             raise FamilyError(f"{kernel.name}: params.{letter} is not declared")
+    _check_names(kernel)
     evaluate = Evaluator(values)
     for letter, declared in kernel.declare.items():
         _check_expressions(f"kernel.params.{letter}", values[letter], declared, evaluate)
     return values
 
 
-def long_names(kernel: Kernel, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Letters, each followed by the long name it is bound to, as filed."""
-    named: dict[str, Value] = {}
-    for letter, declared in kernel.declare.items():
-        named[letter] = values[letter]
-        if declared.name:
-            named[declared.name] = values[letter]
-    return named
+def long_names(kernel: Kernel) -> dict[str, str]:
+    """Letter → its long name, for the letters that have one: ``{"T": "context"}``."""
+    declared = {letter: param.name for letter, param in kernel.declare.items()}
+    return {letter: name for letter, name in declared.items() if name and name != letter}
+
+
+def filed(values: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
+    """Every value under its letter and, right after it, under its long name."""
+    both: dict[str, Value] = {}
+    for letter, value in values.items():
+        both[letter] = value
+        if letter in names:
+            both[names[letter]] = value
+    return both
+
+
+def _check_names(kernel: Kernel) -> None:
+    """A long name that stood for two parameters would hide the value of one."""
+    taken = set(kernel.declare)
+    for letter, name in long_names(kernel).items():
+        if name in taken:
+            raise FamilyError(f"{kernel.name}: declare.{letter}.name={name} is the name of another parameter too")
+        taken.add(name)
 
 
 def _check_expressions(key: str, value: Value, declared: Param, evaluate: Evaluator) -> None:

@@ -11,7 +11,7 @@ from runner.plan import family
 from runner.plan.errors import FamilyError, PlanError, TooLarge
 from runner.plan.expressions import Evaluator, Value
 from runner.plan.model import Buffer, Launch, Plan, Target, Variant, WorkloadRef
-from runner.plan.parameters import checked_parameters, long_names
+from runner.plan.parameters import checked_parameters, filed, long_names
 
 WORKLOADS = ("runner.workload.",)
 """``_target_`` prefixes that may be instantiated."""
@@ -48,7 +48,7 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
     plan = Plan(
         kernel=kernel.name,
         phase=kernel.phase,
-        params=long_names(kernel, params),
+        params=filed(params, long_names(kernel)),
         symbols=symbols,
         model=config.model.name,
         shape=config.shape.name,
@@ -68,6 +68,7 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
         seed=config.seed,
         workload=_workload(kernel),
         sanitize=config.sanitize,
+        shape_line=_filled_in(kernel, symbols),
     )
     _check_devices(config, plan)
     _check_memory(plan)
@@ -115,6 +116,17 @@ def _variants(
         else:
             planned.append(family.variant(kernel, name, spec, known, evaluate))
     return tuple(planned), left_out
+
+
+def _filled_in(kernel: Kernel, symbols: dict[str, Value]) -> str:
+    """The shape line with its symbols replaced; only plain names are looked up."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in symbols:
+            raise FamilyError(f"{kernel.name}: shape_line uses the unknown name '{match[1]}'")
+        return str(symbols[match[1]])
+
+    return re.sub(r"\{(\w+)\}", value, kernel.shape_line)
 
 
 def _check_drifts(kernel: Kernel, known: dict[str, Buffer]) -> None:

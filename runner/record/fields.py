@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from runner.result.model import Result, Status
-from runner.result.names import GROUP_KEYS, plain, short_names
+from runner.result.names import GROUP_KEYS, plain
 
 PARAM_LENGTH = 6000
 TAG_LENGTH = 5000
@@ -110,10 +110,10 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def run_name(result: Result, swept: Sequence[str] = ()) -> str:
     """Short, what differs first: ``q8 T=32768 B=1 H=16``. ``swept`` holds override keys (``shape.context``)."""
-    short = short_names(result.params)
+    letters = {name: letter for letter, name in result.names.items()}
     first = [path.rsplit(".", 1)[-1] for path in swept]
-    ordered = [short.get(key, key) for key in first if key in result.params]
-    ordered += [key for key in result.params if short.get(key) == key and key not in GROUP_KEYS]
+    ordered = [letters.get(key, key) for key in first if key in result.params]
+    ordered += [key for key in result.params if key not in letters and key not in GROUP_KEYS]
     text = result.variant or result.kernel
     for key in dict.fromkeys(ordered):
         more = f"{text} {key}={plain(result.params[key])}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.report.axes import MISSING, axes, columns, long_names, value
+from runner.report.axes import MISSING, axes, columns, long_name, value
 from runner.report.numbers import digits
 from runner.result.model import Result, Status
 from runner.result.names import plain
@@ -56,21 +56,20 @@ def write_plots(results: Sequence[Result], folder: Path, swept: Sequence[str] = 
 
 def against(results: Sequence[Result], axis: str, title: str, swept: Sequence[str] = ()) -> Figure:
     """Time and rate over ``axis``: one line per variant and combination of the other things that vary."""
-    names = long_names(results)
     shown, held, lines = _split(results, axis, swept)
     rate, label = _rate(shown)
     figure = _figure(10.4 if rate else 6.0, 4.6)
     panels = figure.subplots(1, 2 if rate else 1, squeeze=False)[0]
     unit, scale = _time_unit(shown)
-    _draw(panels[0], lines, axis, names, "time_us", scale)
+    _draw(panels[0], lines, axis, "time_us", scale)
     panels[0].set_ylabel(f"time, {unit}")
     if rate:
-        _draw(panels[1], lines, axis, names, rate, 1.0)
+        _draw(panels[1], lines, axis, rate, 1.0)
         panels[1].set_ylabel(label)
         if rate == "gbps":
             _levels(panels[1], shown)
     for panel in panels:
-        panel.set_xlabel(", ".join([axis, *names.get(axis, [])]))
+        panel.set_xlabel(", ".join(filter(None, [axis, long_name(results, axis)])))
     _finish(figure, panels[-1], title + (f" ({held})" if held else ""))
     return figure
 
@@ -128,15 +127,14 @@ def _finish(figure: Figure, panel: Axes, title: str) -> None:
 def _split(results: Sequence[Result], axis: str, swept: Sequence[str]) -> tuple[list[Result], str, Lines]:
     """The results to draw, what was held fixed to keep the plot readable, and the lines."""
     others = [key for key in columns(results, swept) if key != axis and not _moves_with(results, axis, key)]
-    names = long_names(results)
     shown, held = list(results), []
     for key in others:
         if len(_by_variant(shown, others)) <= MOST_LINES:
             break
-        values = [v for v in (value(r, key, names.get(key, [])) for r in shown) if v is not MISSING]
+        values = [v for v in (value(r, key) for r in shown) if v is not MISSING]
         numeric = all(isinstance(v, (int, float)) for v in values)
         fixed = max(values) if numeric else values[-1]
-        shown = [r for r in shown if value(r, key, names.get(key, [])) == fixed]
+        shown = [r for r in shown if value(r, key) == fixed]
         held.append(f"{key}={plain(fixed)}")
     return shown, ", ".join(held), _by_variant(shown, others)
 
@@ -157,18 +155,14 @@ def _by_variant(results: Sequence[Result], others: Sequence[str] = ()) -> Lines:
     return lines
 
 
-def _draw(panel: Axes, lines: Lines, axis: str, names: dict[str, list[str]], metric: str, scale: float) -> None:
+def _draw(panel: Axes, lines: Lines, axis: str, metric: str, scale: float) -> None:
     """One line per entry, a colour per variant; logarithmic where the values span more than a decade."""
     all_x: list[float] = []
     all_y: list[float] = []
     variants = list(dict.fromkeys(members[0].variant for members in lines.values()))
     drawn: dict[str, int] = {}
     for who, members in lines.items():
-        points = sorted(
-            (float(value(r, axis, names.get(axis, []))), r.metrics[metric] / scale)
-            for r in members
-            if metric in r.metrics
-        )
+        points = sorted((float(value(r, axis)), r.metrics[metric] / scale) for r in members if metric in r.metrics)
         xs, ys = [x for x, _ in points], [y for _, y in points]
         variant = members[0].variant
         drawn[variant] = drawn.get(variant, -1) + 1

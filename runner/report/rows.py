@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from runner.report import numbers
-from runner.report.axes import MISSING, columns, long_names, value
+from runner.report.axes import MISSING, columns, long_name, value
 from runner.result.model import Quality, Result, Status
 from runner.result.names import plain
 
@@ -74,11 +74,10 @@ def rows(results: Sequence[Result], swept: Sequence[str] = ()) -> list[Rows]:
 
 def _family(kernel: str, results: list[Result], swept: Sequence[str]) -> Rows:
     varied = columns(results, swept)
-    aliases = long_names(results)
     made = [Column("variant", [_variant(r) for r in results], 100, right=False)]
     for key in varied:
-        title = "\n".join([key, *aliases.get(key, [])[:1]])
-        cells = [_cell(value(r, key, aliases.get(key, []))) for r in results]
+        title = f"{key}\n{long_name(results, key)}".rstrip()
+        cells = [_cell(value(r, key)) for r in results]
         made.append(Column(title, cells, 99, right=all(c.replace(".", "").isdigit() for c in cells)))
     made += [Column(title, [cell(r) for r in results], keep, right) for title, keep, right, cell in _FIGURES]
     empty = {numbers.NONE, ""}
@@ -137,9 +136,8 @@ def _cell(found: object) -> str:
 def _notes(results: Sequence[Result], varied: Sequence[str]) -> list[Note]:
     """Failures first, then skips, then doubts; what many results share is said once."""
     found: dict[tuple[str, str, str], Note] = {}
-    aliases = long_names(results)
     for result in results:
-        who = " ".join([result.variant or "all variants", *_place(result, varied, aliases)])
+        who = " ".join([result.variant or "all variants", *_place(result, varied)])
         for kind, head, text in _remarks(result):
             note = found.setdefault((kind, head, text), Note(kind, head, [], text))
             note.who.append(who)
@@ -149,8 +147,8 @@ def _notes(results: Sequence[Result], varied: Sequence[str]) -> list[Note]:
     return sorted(found.values(), key=lambda note: order.index(note.kind))
 
 
-def _place(result: Result, varied: Sequence[str], aliases: dict[str, list[str]]) -> list[str]:
-    pairs = [(key, value(result, key, aliases.get(key, []))) for key in varied]
+def _place(result: Result, varied: Sequence[str]) -> list[str]:
+    pairs = [(key, value(result, key)) for key in varied]
     return [f"{key}={plain(found)}" for key, found in pairs if found is not MISSING]
 
 

@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.measure.statistics import summarise
-from runner.plan.model import Target, Variant
+from runner.plan.expressions import Evaluator
+from runner.plan.model import Plan, Target, Variant
 from runner.result.model import CheckResult, Quality, Series
 
 ABOVE_PEAK_SLACK = 1.02
@@ -82,6 +83,15 @@ def _rates(variant: Variant, time_us: float, target: Target, ceilings: Ceilings)
         if peak:
             found["pct_peak_flops"] = 100 * tflops / peak
     return found
+
+
+def timed_metrics(plan: Plan, variant: Variant, found: Mapping[str, float]) -> dict[str, float]:
+    """The variant's own arithmetic over its time; empty when it was not timed."""
+    if "time_us" not in found:
+        return {}
+    evaluate = Evaluator({**plan.symbols, **found})
+    where = f"{plan.kernel}: variants.{variant.name}.timed"
+    return {name: float(evaluate.number(text, f"{where}.{name}")) for name, text in variant.timed.items()}
 
 
 def bound(variant: Variant, target: Target) -> str:

@@ -169,7 +169,9 @@ class Result:
     baseline: bool = False
     """This variant is the one that speed-ups refer to."""
     params: dict[str, Any] = field(default_factory=dict)
-    """The family's letters and the long names they are bound to, and what was chosen of each group."""
+    """The family's parameters under their letters and their long names, and what was chosen of each group."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Letter → long name of the family's parameters that have one: ``{"T": "context"}``."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Metric name → value; a figure that is not finite is absent."""
     checks: list[CheckResult] = field(default_factory=list)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.config.errors import ConfigError
-from runner.config.schema import BufferSpec, LaunchSpec
+from runner.config.schema import BufferSpec, LaunchSpec, Param
 from runner.plan import wire
 from runner.plan.errors import FamilyError, PlanError, TooLarge
 from runner.plan.family import nbytes
@@ -172,4 +172,27 @@ def test_a_check_on_a_buffer_that_does_not_exist_is_the_familys_error(tmp_path: 
     family = kernel()
     family.variants["plain"].checks["row_sum"].output = "oot"
     with pytest.raises(FamilyError, match="no buffer 'oot'"):
+        planned(tmp_path, family)
+
+
+@pytest.mark.parametrize("name", ["rows", "R"])
+def test_a_long_name_stands_for_one_parameter(tmp_path: Path, name: str) -> None:
+    declare = {"R": Param(name="rows"), "C": Param(name=name)}
+    with pytest.raises(FamilyError, match=f"declare.C.name={name} is the name of another parameter too"):
+        planned(tmp_path, kernel(declare=declare))
+
+
+def test_the_shape_line_names_the_sizes(tmp_path: Path) -> None:
+    assert planned(tmp_path, kernel(shape_line="row sum shape R={R} C={C}")).shape_line == "row sum shape R=6 C=100"
+    with pytest.raises(FamilyError, match="shape_line uses the unknown name 'K'"):
+        planned(tmp_path, kernel(shape_line="K={K}"))
+
+
+def test_figures_over_the_time_are_tried_while_planning(tmp_path: Path) -> None:
+    family = kernel()
+    family.variants["plain"].report = {"rows_done": "R"}
+    family.variants["plain"].timed = {"rows_per_s": "rows_done / time_us * 1e6"}
+    assert planned(tmp_path, family).variant("plain").timed == {"rows_per_s": "rows_done / time_us * 1e6"}
+    family.variants["plain"].timed = {"rows_per_s": "R / time_ms"}
+    with pytest.raises(FamilyError, match="unknown name 'time_ms'; did you mean time_us"):
         planned(tmp_path, family)

@@ -97,6 +97,12 @@ def test_a_run_is_named_by_what_differs_first(swept: tuple[str, ...], name: str)
     assert fields.run_name(result(), swept) == name
 
 
+def test_only_declared_long_names_stand_for_a_letter() -> None:
+    made = result(params={"H": 16, "steps": 16, "T": 16, "context": 16}, names={"T": "context"})
+    assert fields.run_name(made) == "q8 H=16 steps=16 T=16"
+    assert fields.run_name(made, ["shape.context"]) == "q8 T=16 H=16 steps=16"
+
+
 def test_run_names_stay_short() -> None:
     made = result(params={f"P{i}": 10**9 + i for i in range(20)})
     assert len(fields.run_name(made)) <= fields.RUN_NAME_LENGTH

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.report.axes import MISSING, axes, columns, long_names, value
+from runner.report.axes import MISSING, axes, columns, long_name, value
 from runner.result.model import Result, Status
 from tests.synthetic import result, sweep
 
@@ -10,7 +10,8 @@ from tests.synthetic import result, sweep
 def test_one_axis() -> None:
     results = sweep([4096, 8192])
     assert columns(results) == axes(results) == ["T"]
-    assert long_names(results)["T"] == ["context"]
+    assert long_name(results, "T") == "context"
+    assert long_name(results, "seed") == ""
 
 
 def test_a_single_experiment_varies_nothing() -> None:
@@ -42,8 +43,9 @@ def test_dimensions_that_follow_from_the_model_are_left_out() -> None:
 
 def test_a_refused_result_is_placed_by_its_overrides() -> None:
     refused = Result("x", "kv_quant", "", Status.INVALID_CONFIG, overrides=["+shape.context=0", "model=gpt2"])
-    assert value(refused, "T", ["context"]) == 0
+    refused.names = {"B": "batch", "T": "context"}
+    assert value(refused, "T") == 0
     assert value(refused, "model") == "gpt2"
-    assert value(refused, "B", ["batch"]) is MISSING
+    assert value(refused, "B") is MISSING
     refused.overrides.pop()
     assert columns([*sweep([4096]), refused]) == ["T"]
