@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runner.check import generator
+from runner.check.modules import BadReference, function
 from runner.plan import dtypes
 from runner.plan.model import Buffer, Plan
 
@@ -32,6 +33,7 @@ class Case:
         self._buffers = {buffer.name: buffer for buffer in plan.buffers}
         self._memo: OrderedDict[tuple[str, tuple[int, ...]], npt.NDArray[Any]] = OrderedDict()
         self._memo_left = memo_bytes
+        self._tables: dict[str, npt.NDArray[Any]] = {}
 
     @property
     def seed(self) -> int:
@@ -57,13 +59,35 @@ class Case:
             self._memo.move_to_end(key)
             return self._memo[key]
         buffer = self._buffer(name)
-        block = buffer.dims[len(leading) :]
-        start = _flat(buffer, key[1])
-        count = int(np.prod(block, dtype=np.int64))
-        made = _widen(generator.values(buffer, self.seed, start, count), buffer.dtype).reshape(block)
+        made = np.array(_widen(self._values(buffer, key[1]), buffer.dtype))
         made.flags.writeable = False
         self._remember(key, made)
         return made
+
+    def stored(self, name: str) -> npt.NDArray[Any]:
+        """A whole buffer with ``fill: reference``, in its own dtype: what the reference's ``inputs(case, name)``
+        made. Raises ``BadReference`` when that has another shape, or values the dtype cannot hold."""
+        buffer = self._buffer(name)
+        make = function(self._plan.reference, "inputs", "inputs(case, name), which fills " + name)
+        made = np.asarray(make(self, name))
+        where = f"reference {self._plan.reference}, inputs {name!r}"
+        if made.shape != buffer.dims:
+            raise BadReference(f"{where}: returned shape {made.shape}, must be {buffer.dims}")
+        stored = made.astype(dtypes.numpy_dtype(buffer.dtype))
+        if not dtypes.is_float(buffer.dtype) and not np.array_equal(stored.astype(np.int64), made):
+            raise BadReference(f"{where}: values do not fit {buffer.dtype}")
+        return stored
+
+    def _values(self, buffer: Buffer, leading: tuple[int, ...]) -> npt.NDArray[Any]:
+        block = buffer.dims[len(leading) :]
+        start = _flat(buffer, leading)
+        if buffer.fill.kind == "reference":
+            whole = self._tables.get(buffer.name)
+            if whole is None:
+                whole = self._tables[buffer.name] = self.stored(buffer.name)
+            return np.asarray(whole[leading]).reshape(block)
+        count = int(np.prod(block, dtype=np.int64))
+        return generator.values(buffer, self.seed, start, count).reshape(block)
 
     def _buffer(self, name: str) -> Buffer:
         buffer = self._buffers.get(name)
@@ -72,7 +96,7 @@ class Case:
         if buffer.fill.kind == "none":
             filled = sorted(b.name for b in self._buffers.values() if b.fill.kind != "none")
             raise CaseError(
-                f"buffer {name!r} has no fill, a kernel computes it: a reference starts from the generated "
+                f"buffer {name!r} has no fill, a kernel computes it: a reference starts from the filled "
                 f"buffers ({', '.join(filled) or 'there are none'})"
             )
         return buffer

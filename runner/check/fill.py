@@ -17,11 +17,12 @@ _STORE_BYTES = 16
 def fill_launches(plan: Plan, buffer: Buffer) -> list[Launch]:
     """Launches (unit ``fill``) that fill ``buffer`` for ``plan.seed``.
 
-    Empty for ``none``, for a buffer without elements, and for ``zeros``: that is ``Stream.fill(buffer, 0)``.
+    Empty for ``none``, for a buffer without elements, for ``zeros`` (that is ``Stream.fill(buffer, 0)``) and for
+    ``reference`` (that is ``Case.stored``, copied to the device).
     Raises ``generator.FillError`` when the buffer's type cannot hold the fill.
     """
     fill = buffer.fill
-    if fill.kind in ("none", "zeros") or buffer.elements == 0:
+    if fill.kind in ("none", "zeros", "reference") or buffer.elements == 0:
         return []
     generator.require_fill(buffer)
     arguments = [Argument("buffer", buffer=buffer.name), Argument("int64", value=buffer.elements)]

@@ -38,6 +38,11 @@ class Verifier:
         self._references: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
         self._outputs: dict[tuple[str, str], npt.NDArray[Any]] = {}
 
+    @property
+    def case(self) -> Case:
+        """What the references see."""
+        return self._case
+
     def rows(self, check: Check) -> npt.NDArray[np.int64]:
         """Flat indices of the rows compared, ascending. The same for checks of equal shape and cost, so that
         the variants of a family share inputs and can be compared with each other."""

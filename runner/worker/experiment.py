@@ -87,6 +87,10 @@ class Experiment:
             for buffer in plan.buffers:
                 if buffer.fill.kind == "zeros":
                     self._streams[buffer.device].fill(self._buffers[buffer.name], 0)
+                if buffer.fill.kind == "reference":
+                    self._streams[buffer.device].write(
+                        self._buffers[buffer.name], self._verifier.case.stored(buffer.name)
+                    )
                 for launch in bind(context, fill_launches(plan, buffer)):
                     launch.enqueue()
             self._synchronize()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from runner.check import generator
 from runner.check.case import Case, CaseError
+from runner.check.modules import BadReference
 from runner.plan import dtypes
 from runner.plan.model import Buffer, Fill, Plan, Target
 
@@ -96,7 +100,7 @@ def test_a_block_larger_than_the_cap_is_given_and_not_kept() -> None:
     ("ask", "message"),
     [
         (("v",), "unknown buffer 'v'; the plan has: k, q"),
-        (("q",), "'q' has no fill, a kernel computes it: .*generated buffers .k."),
+        (("q",), "'q' has no fill, a kernel computes it: .*filled buffers .k."),
         (("k", 3), "'k': index 3 of axis 0 is outside 0 … 2"),
         (("k", 0, -1), "index -1 of axis 1 is outside 0 … 3"),
         (("k", 0, 0, 0), "has 2 dimensions, 3 indices given"),
@@ -106,3 +110,31 @@ def test_what_is_not_there_is_refused(ask: tuple[str, int], message: str) -> Non
     case = Case(plan(Buffer("k", (3, 4), "float32", Fill("uniform")), Buffer("q", (3,), "int8")))
     with pytest.raises(CaseError, match=message):
         case.input(*ask)
+
+
+TABLES = """
+import numpy as np
+
+def inputs(case, name):
+    if name == "table":
+        return np.arange(12).reshape(3, 4) * case["scale"]
+    return np.zeros(2) if name == "short" else np.full((3, 4), 300)
+"""
+
+
+def test_tables_come_from_the_reference_and_are_what_the_device_gets(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(TABLES)
+    fill = Fill("reference")
+    buffers = (
+        Buffer("table", (3, 4), "int32", fill),
+        Buffer("short", (3,), "int32", fill),
+        Buffer("wide", (3, 4), "int8", fill),
+    )
+    case = Case(replace(plan(*buffers), reference=str(tmp_path / "ref.py"), symbols={"scale": 2}))
+    assert case.stored("table").dtype == np.int32
+    assert case.input("table", 1).tolist() == [8, 10, 12, 14]
+    assert case.input("table", 2, 3).tolist() == 22
+    with pytest.raises(BadReference, match=r"inputs 'short': returned shape \(2,\), must be \(3,\)"):
+        case.input("short")
+    with pytest.raises(BadReference, match="inputs 'wide': values do not fit int8"):
+        case.input("wide")
