@@ -71,11 +71,11 @@ def check(config: Config) -> None:
             raise ConfigError(f"{key}={_value(config, key)}: {choose_from(str(_value(config, key)), choices)}")
     _check_names("measure.modes", config.measure.modes, _MODES)
     _check_names("measure.host.modes", config.measure.host.modes, _MODES)
-    if config.measure.max_samples < config.measure.min_samples:
-        raise ConfigError(
-            f"measure.max_samples={config.measure.max_samples}: must be at least measure.min_samples="
-            f"{config.measure.min_samples}"
-        )
+    for key in ("measure.min_samples", "measure.host.min_samples"):
+        if config.measure.max_samples < _value(config, key):
+            raise ConfigError(
+                f"measure.max_samples={config.measure.max_samples}: must be at least {key}={_value(config, key)}"
+            )
     _check_devices(config.devices)
     if config.variants is not None:
         _check_names("variants", config.variants, list(config.kernel.variants))

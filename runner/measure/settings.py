@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 Mode = Literal["cold", "hot", "host"]
 """``cold``: caches flushed before every sample. ``hot``: a batch back to back. ``host``: the host's clock
@@ -12,9 +12,11 @@ round a step that waits for the device itself."""
 
 @dataclass(frozen=True)
 class MeasureSettings:
-    """Limits and modes; the defaults are NVBench's (cold, 0.5 % spread, 0.5 s, 15 s)."""
+    """Limits and modes of one experiment; ``runner.config.check`` has refused what cannot work.
 
-    name: str = "standard"
+    The defaults are those of the ``measure`` group, after NVBench's (0.5 % spread, 0.5 s, 15 s).
+    """
+
     modes: tuple[Mode, ...] = ("cold", "hot")
     """Modes taken; a workload that waits for the device itself is always taken in ``host`` mode instead."""
     warmup: int = 1
@@ -35,27 +37,3 @@ class MeasureSettings:
     """Hold the stream while a cold sample is queued, so that launch latency stays outside the events."""
     hot_batch_time_s: float = 0.1
     """Device time one hot batch aims for."""
-
-    def __post_init__(self) -> None:
-        """Raises ``ValueError`` naming the key, its value and what is allowed."""
-        unknown = [mode for mode in self.modes if mode not in get_args(Mode)]
-        if unknown or not self.modes or len(set(self.modes)) < len(self.modes):
-            allowed = ", ".join(get_args(Mode))
-            raise ValueError(f"measure.modes={list(self.modes)}: must be one or more of {allowed}, each once")
-        for key, floor in (
-            ("warmup", 0),
-            ("min_samples", 1),
-            ("fixed", 0),
-            ("min_time_s", 0),
-            ("max_rsd", 0),
-        ):
-            self._require(key, getattr(self, key) >= floor, f"must be at least {floor}")
-        self._require("settled", self.settled >= 0, "must be at least 0")
-        self._require("max_time_s", self.max_time_s > 0, "must be above 0")
-        self._require("hot_batch_time_s", self.hot_batch_time_s > 0, "must be above 0")
-        least = f"must be at least measure.min_samples={self.min_samples}"
-        self._require("max_samples", self.max_samples >= self.min_samples, least)
-
-    def _require(self, key: str, holds: bool, rule: str) -> None:
-        if not holds:
-            raise ValueError(f"measure.{key}={getattr(self, key)}: {rule}")

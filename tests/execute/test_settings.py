@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from runner.config.schema import Measure, MeasureHost
 from runner.execute.settings import measure_settings
-from runner.plan.errors import PlanError
+from runner.measure.settings import MeasureSettings
 
 
 def test_host_limits_replace_the_general_ones_on_the_host_only() -> None:
@@ -18,17 +16,5 @@ def test_host_limits_replace_the_general_ones_on_the_host_only() -> None:
     assert cuda.modes == ("cold", "hot")
 
 
-@pytest.mark.parametrize(
-    ("measure", "key"),
-    [
-        (Measure(name="m", modes=["warm"]), "measure.modes"),
-        (Measure(name="m", modes=[]), "measure.modes"),
-        (Measure(name="m", min_samples=0), "measure.min_samples"),
-        (Measure(name="m", max_time_s=0), "measure.max_time_s"),
-        (Measure(name="m", fixed=-1), "measure.fixed"),
-    ],
-)
-def test_a_bad_value_names_its_key(measure: Measure, key: str) -> None:
-    with pytest.raises(PlanError) as raised:
-        measure_settings(measure, "cuda")
-    assert raised.value.key == key
+def test_the_config_group_and_the_settings_have_the_same_defaults() -> None:
+    assert measure_settings(Measure(name="standard"), "cuda") == MeasureSettings()
