@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,11 +15,10 @@ from runner.plan import wire
 from runner.plan.model import Plan
 from runner.result.model import Status
 from runner.worker.client import WorkerDied, WorkerKey, WorkerPool, WorkerTimeout
-from runner.worker.protocol import Outcome, outcome_from_dict
+from runner.worker.protocol import FAULT_EXIT, Outcome, outcome_from_dict
 
 HELLO_S = 120.0
-_EXPECTED_EXIT = "exited with code 3"
-"""How a worker leaves after it has reported a device fault itself."""
+"""A started worker must have opened its devices within this."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,9 @@ def outcomes(
             yield from _lost(remaining, current, Status.TIMEOUT, _timeout_message(job, current))
         except WorkerDied as death:
             pool.discard()
-            if death.detail.endswith(_EXPECTED_EXIT) and not current:
-                continue
-            message_text = explain_death(death, job.plan)
-            yield from _lost(remaining, current, Status.RUNTIME_ERROR, message_text)
+            if death.code == FAULT_EXIT and not current:
+                continue  # its last outcome says what happened
+            yield from _lost(remaining, current, Status.RUNTIME_ERROR, _explained(death, job.plan))
 
 
 def _request(job: Job) -> dict[str, Any]:
@@ -106,15 +105,15 @@ def _timeout_message(job: Job, current: str) -> str:
     )
 
 
-def explain_death(death: WorkerDied, plan: Plan) -> str:
+def _explained(death: WorkerDied, plan: Plan) -> str:
     """What a user can do about a worker that is gone."""
     if plan.sanitize:
         report = sanitizer.report(death.log)
         if report:
             return report
     last = death.log.strip().splitlines()[-1:] or [""]
-    if "SIGSEGV" in death.detail or "SIGBUS" in death.detail:
+    if death.code in (-signal.SIGSEGV, -signal.SIGBUS):
         return f"{death.detail}: a kernel touched memory that is not its own. sanitize=true gpu=host names the line"
-    if "SIGKILL" in death.detail:
+    if death.code == -signal.SIGKILL:
         return f"{death.detail}: somebody killed it, or the machine ran out of memory"
     return f"{death.detail}. {last[0]}".strip()

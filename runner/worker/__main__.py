@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """Answers messages on stdin until ``exit`` or the pipe closes."""
+    """Answers messages on stdin until ``exit`` or the pipe closes; the process's exit code."""
     replies = _private_stdout()
     _die_with_parent()
     try:
@@ -32,7 +32,7 @@ def main() -> int:
         if message["kind"] == "exit":
             break
         if not session.handle(message):
-            return 3
+            return protocol.FAULT_EXIT
     session.close()
     return 0
 

@@ -27,11 +27,15 @@ FOREVER = float("inf")
 
 
 class WorkerDied(RuntimeError):
-    """The process ended in mid-conversation; ``detail`` says how, ``log`` has the end of its stderr."""
+    """The process ended in mid-conversation; ``detail`` says how, ``log`` has the end of its stderr.
 
-    def __init__(self, detail: str, log: str) -> None:
+    ``code`` is its exit code, negative for a signal; None where it did not end by itself.
+    """
+
+    def __init__(self, detail: str, log: str, code: int | None = None) -> None:
         self.detail = detail
         self.log = log
+        self.code = code
         super().__init__(detail)
 
 
@@ -127,7 +131,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.kill()
             return WorkerDied("the worker closed its pipe and did not exit", self.log())
-        return WorkerDied(f"the worker {_how(code)}", self.log())
+        return WorkerDied(f"the worker {how(code)}", self.log(), code)
 
     def log(self, limit: int = 8000) -> str:
         """The end of what the worker wrote to stderr."""
@@ -199,7 +203,8 @@ class WorkerPool:
             self._worker = None
 
 
-def _how(code: int) -> str:
+def how(code: int) -> str:
+    """An exit code in words: ``was killed by SIGSEGV``."""
     if code >= 0:
         return f"exited with code {code}"
     try:

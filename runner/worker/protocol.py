@@ -17,6 +17,8 @@ from typing import Any
 from runner.result.model import CheckResult, Series, Status, TraceEvent
 
 VERSION = 1
+FAULT_EXIT = 3
+"""Exit code of a worker that has reported a fault and can no longer be trusted."""
 
 
 class ProtocolError(RuntimeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from runner.execute.conversation import Job, outcomes
 from runner.measure.settings import MeasureSettings
 from runner.plan.model import Plan, Target, Variant
 from runner.result.model import Status
-from runner.worker.client import WorkerDied, WorkerKey, WorkerTimeout
-from runner.worker.protocol import Outcome, outcome_to_dict
+from runner.worker.client import WorkerDied, WorkerKey, WorkerTimeout, how
+from runner.worker.protocol import FAULT_EXIT, Outcome, outcome_to_dict
 
 NAMES = ("a", "b", "c")
 
@@ -53,6 +54,10 @@ def faulted(name: str) -> dict[str, Any]:
 
 def started(name: str) -> dict[str, Any]:
     return {"kind": "started", "variant": name}
+
+
+def died(code: int, log: str = "") -> WorkerDied:
+    return WorkerDied(f"the worker {how(code)}", log, code)
 
 
 class ScriptedWorker:
@@ -102,7 +107,7 @@ def test_all_variants_in_one_conversation() -> None:
 
 
 def test_a_crash_costs_one_variant_and_the_rest_run_in_a_new_worker() -> None:
-    crash = WorkerDied("the worker was killed by SIGSEGV", "")
+    crash = died(-signal.SIGSEGV)
     pool = ScriptedPool(
         [started("a"), passed("a"), started("b"), crash],
         [started("c"), passed("c"), DONE],
@@ -122,7 +127,7 @@ def test_a_hang_is_a_timeout_and_the_rest_run() -> None:
 
 def test_a_reported_fault_is_filed_once_and_the_worker_is_replaced() -> None:
     pool = ScriptedPool(
-        [started("a"), faulted("a"), WorkerDied("the worker exited with code 3", "")],
+        [started("a"), faulted("a"), died(FAULT_EXIT)],
         [started("b"), passed("b"), started("c"), passed("c"), DONE],
     )
     assert run(pool) == [("a", Status.RUNTIME_ERROR), ("b", Status.PASSED), ("c", Status.PASSED)]
@@ -130,7 +135,7 @@ def test_a_reported_fault_is_filed_once_and_the_worker_is_replaced() -> None:
 
 
 def test_a_death_before_any_variant_fails_them_all_and_ends() -> None:
-    pool = ScriptedPool([WorkerDied("the worker was killed by SIGKILL", "")])
+    pool = ScriptedPool([died(-signal.SIGKILL)])
     assert run(pool) == [(name, Status.RUNTIME_ERROR) for name in NAMES]
 
 
@@ -141,15 +146,15 @@ def test_a_failed_preparation_gives_its_status_to_every_variant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("detail", "advice"),
+    ("code", "advice"),
     [
-        ("the worker was killed by SIGSEGV", "sanitize=true"),
-        ("the worker was killed by SIGKILL", "ran out of memory"),
-        ("the worker exited with code 1", "ValueError: bad reference"),
+        (-signal.SIGSEGV, "was killed by SIGSEGV: a kernel touched memory that is not its own. sanitize=true"),
+        (-signal.SIGKILL, "ran out of memory"),
+        (1, "exited with code 1. ValueError: bad reference"),
     ],
 )
-def test_the_message_says_what_to_do(detail: str, advice: str) -> None:
-    pool = ScriptedPool([WorkerDied(detail, "Traceback\nValueError: bad reference\n")])
+def test_the_message_says_what_to_do(code: int, advice: str) -> None:
+    pool = ScriptedPool([died(code, "Traceback\nValueError: bad reference\n")])
     job = Job(plan(), {}, MeasureSettings(), 5.0, WorkerKey("host", (0,)))
     first = next(iter(outcomes(pool, job)))  # type: ignore[arg-type]
     assert advice in first.message
