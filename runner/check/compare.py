@@ -19,7 +19,7 @@ MAX_SAMPLED = 4096
 """Most rows of a sample: each is a read of its own."""
 
 POISON = 0xFF
-"""Every byte of an output before a checked step."""
+"""Every byte of an output before a checked step: NaN as a float, -1 as an integer."""
 
 
 def choose_rows(total: int, row_cost: int, budget_elements: int, seed: int) -> npt.NDArray[np.int64]:

@@ -19,8 +19,6 @@ from runner.profile.tools import open_profiler, unavailable
 from runner.result.model import Profile, Result, Status
 from runner.worker.client import START_S, Worker, WorkerDied, WorkerTimeout
 
-LOG_BYTES = 8000
-
 
 @dataclass(frozen=True)
 class Commit:
@@ -141,4 +139,4 @@ def _run(
         with contextlib.suppress(ProcessLookupError):
             worker.kill()
         raise
-    return Ended(code, timed_out, worker.log(LOG_BYTES), problem)
+    return Ended(code, timed_out, worker.log(), problem)

@@ -47,8 +47,8 @@ class NoProfiler:
 
 
 class NvtxProfiler:
-    """``profiler=nvtx``: the worker emits ranges, and marks the hot region for a tool that the user puts
-    round it."""
+    """``profiler=nvtx``: the ranges that the worker emits anyway are wanted, for a tool that the user puts round the
+    command; here they are only found possible or not."""
 
     name = "nvtx"
     own_process = False

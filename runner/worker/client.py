@@ -23,7 +23,10 @@ START_S = 120.0
 STOP_S = 60.0
 """A worker asked to exit has this long (a profiler round it writes its reports then)."""
 
+LOG_BYTES = 8000
+"""Of a worker's stderr, its end: what explains how it ended."""
 FOREVER = float("inf")
+"""While a worker waits for a lock, silence means nothing."""
 
 
 class WorkerDied(RuntimeError):
@@ -133,10 +136,10 @@ class Worker:
             return WorkerDied("the worker closed its pipe and did not exit", self.log())
         return WorkerDied(f"the worker {how(code)}", self.log(), code)
 
-    def log(self, limit: int = 8000) -> str:
-        """The end of what the worker wrote to stderr."""
+    def log(self) -> str:
+        """The end of what the worker wrote to stderr, ``LOG_BYTES`` at most."""
         size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - limit))
+        self._log.seek(max(0, size - LOG_BYTES))
         return self._log.read().decode(errors="replace")
 
     def stop(self, timeout_s: float = STOP_S) -> int | None:

@@ -27,6 +27,7 @@ from runner.backend.base import (
     Stream,
     Unsupported,
 )
+from runner.check.compare import POISON
 from runner.check.fill import fill_launches
 from runner.check.verify import Verifier
 from runner.measure.energy import StepEnergy
@@ -45,8 +46,6 @@ from runner.workload.declared import bind
 
 MAX_EVENTS = 1000
 """Events kept of one step."""
-POISON = 0xFF
-"""Every byte of an output before a checked step: NaN as a float, -1 as an integer."""
 
 
 class Experiment:
@@ -148,6 +147,9 @@ class Experiment:
                 energy=energy,
             )
         outcome.series = measured
+        tool = nvtx.attached()
+        if tool:
+            outcome.warnings.append(f"{tool} was attached: these times are no measurement")
         if energy is not None:
             outcome.state = nvml.snapshot(self._devices[0].info.uuid)
             if energy.mj_per_step is not None:

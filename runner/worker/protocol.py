@@ -39,9 +39,13 @@ class Outcome:
     state: dict[str, Any] = field(default_factory=dict)
     """Clocks, power, temperature and throttle reasons right after the measurement; empty on host."""
     units_per_step: int = 1
+    """What a step is worth in the family's unit: ``Workload.units_per_step``."""
     events: list[TraceEvent] = field(default_factory=list)
+    """Of the first checked step."""
     warnings: list[str] = field(default_factory=list)
+    """What a reader of the figures should know."""
     started: str = ""
+    """ISO 8601, UTC."""
     duration_s: float = 0.0
 
 

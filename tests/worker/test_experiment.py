@@ -127,6 +127,15 @@ def test_a_profiled_run_captures_the_hot_steps_only(log: list[str]) -> None:
     ]
 
 
+def test_times_taken_under_a_tool_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with prepared(planned()) as experiment:
+        clean, _ = experiment.run("plain", SETTINGS)
+        monkeypatch.setenv("NVTX_INJECTION64_PATH", "/opt/tool.so")
+        watched, _ = experiment.run("plain", SETTINGS)
+    assert clean.warnings == []
+    assert watched.warnings == ["an NVTX injection library was attached: these times are no measurement"]
+
+
 def test_a_wrong_variant_is_never_timed(log: list[str]) -> None:
     with prepared(planned(fault=3)) as experiment:
         log.clear()
