@@ -15,9 +15,8 @@ from runner.config.points import Skipped
 from runner.execute import planning, targets
 from runner.execute.planning import Experiment
 from runner.exit_codes import PASSED, REFUSED
-from runner.plan.family import nbytes
+from runner.plan.memory import memory_bytes, nbytes
 from runner.plan.model import Launch, Plan
-from runner.plan.planner import memory_bytes
 from runner.result.metrics import bound
 from runner.result.model import Status
 

@@ -5,25 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from runner.backend.base import Buffer, Device, Function, Stream
-
-UNKNOWN_L2_BYTES = 128 << 20
-"""Assumed where the cache's size is not known: as large as any GPU's."""
-
-HOST_CAP_BYTES = 64 << 20
-"""Most that is flushed on host: one core reads some 10 GB/s, and a larger cache is shared by a server."""
+from runner.plan.memory import flush_bytes
 
 FUNCTION = "flush_kernel"
 """In ``cuda_src/common/flush.cu``: reads a buffer and keeps nothing."""
 
 BLOCK = 256
 BLOCKS_PER_SM = 8
+"""With ``BLOCK`` the 2048 threads that an SM holds."""
 _LOAD_BYTES = 16
-
-
-def flush_bytes(l2_bytes: int, on_host: bool) -> int:
-    """Size of the flush buffer: twice the last-level cache."""
-    nbytes = 2 * (l2_bytes or UNKNOWN_L2_BYTES)
-    return min(nbytes, HOST_CAP_BYTES) if on_host else nbytes
+"""What a thread of ``flush_kernel`` reads at a time; also the size of its sink."""
 
 
 class Flusher:
@@ -34,10 +25,10 @@ class Flusher:
     ``OutOfMemory``.
     """
 
-    def __init__(self, device: Device, function: Function, stream: Stream, l2_bytes: int = 0) -> None:
-        """``function`` is ``FUNCTION``, loaded on ``device``; ``l2_bytes`` 0 means what the device says itself."""
+    def __init__(self, device: Device, function: Function, stream: Stream) -> None:
+        """``function`` is ``FUNCTION``, loaded on ``device``; ``stream`` zeroes the buffer."""
         info = device.info
-        self.nbytes = flush_bytes(l2_bytes or info.l2_bytes, info.backend == "host")
+        self.nbytes = flush_bytes(info.l2_bytes, info.backend)
         self._function = function
         self._grid = (max(1, BLOCKS_PER_SM * info.sms), 1, 1)
         self._buffer: Buffer | None = device.allocate(self.nbytes)

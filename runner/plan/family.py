@@ -10,12 +10,10 @@ from runner.config.schema import BufferSpec, CheckSpec, Kernel, LaunchSpec, Vari
 from runner.plan import dtypes
 from runner.plan.errors import FamilyError, PlanError
 from runner.plan.expressions import Evaluator
+from runner.plan.limits import MAX_GRID, MAX_THREADS
+from runner.plan.memory import nbytes
 from runner.plan.model import Argument, Buffer, Check, Fill, Launch, Unit, Variant
 
-MAX_BLOCK = 1024
-"""Threads a block may have (every CUDA architecture)."""
-MAX_GRID = (2**31 - 1, 65_535, 65_535)
-"""Blocks a grid may have along x, y, z (every CUDA architecture)."""
 _FORCED = re.compile(r"^(int32|int64|uint64|float32)\((.*)\)$", re.DOTALL)
 _FILLS = ("none", "zeros", "constant", "uniform", "integers", "reference")
 
@@ -45,11 +43,6 @@ def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Bu
     return Buffer(name=name, dims=dims, dtype=spec.dtype, fill=fill, device=spec.device)
 
 
-def nbytes(buffer: Buffer) -> int:
-    """Size of an array in bytes."""
-    return buffer.elements * dtypes.itemsize(buffer.dtype)
-
-
 def launches(
     family: str,
     specs: Sequence[LaunchSpec],
@@ -69,8 +62,8 @@ def _launch(spec: LaunchSpec, known: Mapping[str, Buffer], evaluate: Evaluator, 
     grid = _dim3(spec.grid, evaluate, f"{where}.grid")
     block = _dim3(spec.block, evaluate, f"{where}.block")
     threads = block[0] * block[1] * block[2]
-    if not 1 <= threads <= MAX_BLOCK:
-        raise PlanError(f"{where}.block", list(block), f"{threads} threads; a block has 1 to {MAX_BLOCK}")
+    if not 1 <= threads <= MAX_THREADS:
+        raise PlanError(f"{where}.block", list(block), f"{threads} threads; a block has 1 to {MAX_THREADS}")
     for axis, size, limit in zip("xyz", grid, MAX_GRID, strict=True):
         if not 0 <= size <= limit:
             raise PlanError(f"{where}.grid.{axis}", size, f"a grid has 0 to {limit} blocks along {axis}")

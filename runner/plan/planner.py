@@ -8,25 +8,22 @@ from pathlib import Path
 
 from runner.config.schema import Config, Kernel
 from runner.plan import family
-from runner.plan.errors import FamilyError, PlanError, TooLarge
+from runner.plan.errors import FamilyError, PlanError
 from runner.plan.expressions import Evaluator, Value
+from runner.plan.memory import check_memory, nbytes
 from runner.plan.model import Buffer, Launch, Plan, Target, Variant, WorkloadRef
 from runner.plan.parameters import checked_parameters, filed, long_names
 
 WORKLOADS = ("runner.workload.",)
 """``_target_`` prefixes that may be instantiated."""
-HOST_FLUSH_BYTES = 64 << 20
-"""Most a cache flush takes on the host backend."""
-RESERVE = 0.05
-"""Share of the device's memory left to the driver, the context and fragmentation."""
 
 
 def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Plan, dict[str, str]]:
     """Resolves one experiment.
 
     ``roots`` are folders searched for the family's ``.cu`` and a reference given as a file.
-    Returns the plan and the variants left out, name → reason. Raises ``PlanError`` (the user's config) or
-    ``FamilyError`` (the family's YAML).
+    Returns the plan and the variants left out, name → reason. Raises ``PlanError`` (the user's config; ``TooLarge``
+    for memory) or ``FamilyError`` (the family's YAML).
     """
     kernel = config.kernel
     params = checked_parameters(kernel)
@@ -38,7 +35,7 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
 
     arrays = family.buffers(kernel, evaluate)
     known = {buffer.name: buffer for buffer in arrays}
-    evaluate = Evaluator(symbols, {"bytes": lambda name: family.nbytes(_known(known, name))})
+    evaluate = Evaluator(symbols, {"bytes": lambda name: nbytes(_known(known, name))})
     evaluate.symbols.update({name: name for name in known if name not in symbols})
 
     variants, left_out = _variants(config, known, evaluate, symbols)
@@ -71,15 +68,8 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
         shape_line=_filled_in(kernel, symbols),
     )
     _check_devices(config, plan)
-    _check_memory(plan)
+    check_memory(plan)
     return plan, left_out
-
-
-def memory_bytes(plan: Plan, device: int = 0) -> int:
-    """Device memory the experiment allocates on one of its devices: its buffers and the cache-flush buffer."""
-    flush = 2 * plan.target.l2_bytes if plan.target.backend == "cuda" else HOST_FLUSH_BYTES
-    arrays = sum(family.nbytes(buffer) for buffer in plan.buffers if buffer.device == device)
-    return arrays + (flush if device == 0 else 0)
 
 
 def _symbols(kernel: Kernel, params: dict[str, Value], target: Target) -> dict[str, Value]:
@@ -213,20 +203,3 @@ def _check_devices(config: Config, plan: Plan) -> None:
         example = ",".join(map(str, range(highest + 1)))
         needs = f"{config.kernel.name} needs {highest + 1} devices: devices=[{example}]"
         raise PlanError("devices", list(plan.devices), needs)
-
-
-def _check_memory(plan: Plan) -> None:
-    if not plan.target.memory_bytes:
-        return
-    available = int(plan.target.memory_bytes * (1 - RESERVE))
-    for index in range(len(plan.devices)):
-        needed = memory_bytes(plan, index)
-        if needed > available:
-            largest = max(plan.buffers, key=family.nbytes)
-            name = plan.target.title or plan.target.name
-            raise TooLarge(
-                "memory",
-                f"{needed / 2**30:.1f} GiB",
-                f"{name} has {available / 2**30:.1f} GiB usable; the largest buffer is {largest.name} "
-                f"{list(largest.dims)} {largest.dtype}. Reduce batch or context, or choose fewer variants",
-            )

@@ -35,7 +35,7 @@ from runner.measure.flush import FUNCTION, Flusher
 from runner.measure.loop import measure
 from runner.measure.settings import MeasureSettings
 from runner.plan import dtypes
-from runner.plan.family import nbytes
+from runner.plan.memory import nbytes
 from runner.plan.model import Plan
 from runner.profile import nvtx
 from runner.profile.names import range_name

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.config.errors import ConfigError
-from runner.plan.family import nbytes
+from runner.plan.memory import nbytes
 from runner.plan.model import Launch, Plan
 from tests.kernels.plans import FAMILIES, H200, HOST, SOURCES, plan
 

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from runner.measure.flush import HOST_CAP_BYTES, UNKNOWN_L2_BYTES, Flusher
+from runner.measure.flush import Flusher
+from runner.plan.memory import HOST_FLUSH_BYTES, UNKNOWN_L2_BYTES
 
 
 @pytest.mark.parametrize(
-    ("backend", "of_device", "asked", "expected"),
+    ("backend", "l2_bytes", "expected"),
     [
-        ("cuda", 50 << 20, 0, 100 << 20),
-        ("cuda", 50 << 20, 60 << 20, 120 << 20),
-        ("cuda", 0, 0, 2 * UNKNOWN_L2_BYTES),
-        ("host", 8 << 20, 0, 16 << 20),
-        ("host", 300 << 20, 0, HOST_CAP_BYTES),
+        ("cuda", 50 << 20, 100 << 20),
+        ("cuda", 0, 2 * UNKNOWN_L2_BYTES),
+        ("host", 8 << 20, 16 << 20),
+        ("host", 300 << 20, HOST_FLUSH_BYTES),
     ],
 )
-def test_size_is_twice_the_cache(bench: Any, backend: str, of_device: int, asked: int, expected: int) -> None:
+def test_size_is_twice_the_cache(bench: Any, backend: str, l2_bytes: int, expected: int) -> None:
     made = bench()
     device = made.device
-    device.info.backend, device.info.l2_bytes = backend, of_device
-    assert Flusher(device, made.flush, made.stream, asked).nbytes == expected
+    device.info.backend, device.info.l2_bytes = backend, l2_bytes
+    assert Flusher(device, made.flush, made.stream).nbytes == expected
     assert device.log == [f"allocate {expected}", "allocate 16", "zero"]
 
 

@@ -15,9 +15,9 @@ from runner.config.errors import ConfigError
 from runner.config.schema import BufferSpec, LaunchSpec, Param
 from runner.plan import wire
 from runner.plan.errors import FamilyError, PlanError, TooLarge
-from runner.plan.family import nbytes
+from runner.plan.memory import memory_bytes, nbytes
 from runner.plan.model import Plan
-from runner.plan.planner import make_plan, memory_bytes
+from runner.plan.planner import make_plan
 from tests.plan.families import TARGET, config, kernel, roots
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from runner.backend.base import Argument, Dim3, LaunchError
 from runner.backend.cuda.memory import CudaBuffer
+from runner.plan.limits import MAX_GRID
 
 if TYPE_CHECKING:
     from runner.backend.cuda.device import CudaDevice
@@ -112,5 +113,5 @@ class CudaFunction:
         shared = max(0, self._device.info.max_shared_bytes - self._static_shared)
         return LaunchError(
             f"{failure}; this kernel takes up to {threads} threads a block, {shared} bytes of dynamic shared "
-            "memory and a grid of (2147483647, 65535, 65535)"
+            f"memory and a grid of {MAX_GRID}"
         )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from runner.backend.base import Dim3, LaunchError
 from runner.backend.host.machine import MAX_SHARED_BYTES
+from runner.plan.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
 
-MAX_THREADS = 1024
-MAX_BLOCK: Dim3 = (1024, 1024, 64)
-MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 MAX_PRIORITY = 5
+"""Highest stream priority; 0 is the lowest."""
 
 
 def check_launch(name: str, grid: Dim3, block: Dim3, shared_bytes: int) -> None:
