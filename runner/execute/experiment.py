@@ -13,7 +13,7 @@ from runner.execute.conversation import Job, outcomes
 from runner.execute.planning import Experiment
 from runner.result import document
 from runner.result.metrics import Ceilings
-from runner.result.model import Result, Status
+from runner.result.model import INTERRUPTED, Result, Status
 from runner.worker.client import WorkerKey, WorkerPool
 from runner.worker.protocol import Outcome
 
@@ -74,7 +74,7 @@ def interrupted(experiment: Experiment, about: About, done: Sequence[str]) -> li
     if experiment.plan is None:
         return []
     names = [variant.name for variant in experiment.plan.variants if variant.name not in done]
-    outcomes = [Outcome(name, Status.SKIPPED, "interrupted by the user") for name in names]
+    outcomes = [Outcome(name, Status.SKIPPED, INTERRUPTED) for name in names]
     return [result(about, experiment.plan, outcome, Ceilings(), experiment.settings.max_rsd) for outcome in outcomes]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from runner.result.model import Result, Status
+from runner.result.model import INTERRUPTED, Result, Status
 from runner.result.names import GROUP_KEYS, plain
 
 PARAM_LENGTH = 6000
@@ -20,8 +20,6 @@ NAME_LENGTH = 250
 RUN_NAME_LENGTH = 60
 _DETAILS = ("packages", "variables", "device", "devices", "target", "kernel")
 """Parts of the environment that stay in ``result.json``: as tags they would only be many."""
-INTERRUPTED = "interrupted"
-"""A SKIPPED result whose message starts with this was stopped by the user."""
 
 _REFUSED = re.compile(r"[^\w\-. :/]", re.ASCII)
 _SPELLED = {"µ": "u", "μ": "u", "%": "pct", "²": "2", "³": "3", "×": "x"}
@@ -126,7 +124,7 @@ def run_name(result: Result, swept: Sequence[str] = ()) -> str:
 def run_status(result: Result) -> str:
     """MLflow's status of a run: FINISHED, FAILED, or KILLED for what the user interrupted."""
     if result.status is Status.SKIPPED:
-        return "KILLED" if result.message.lower().startswith(INTERRUPTED) else "FINISHED"
+        return "KILLED" if result.message == INTERRUPTED else "FINISHED"
     return "FAILED" if result.status.failed else "FINISHED"
 
 

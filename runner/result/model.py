@@ -7,6 +7,8 @@ from enum import Enum
 from typing import Any
 
 SCHEMA_VERSION = 1
+INTERRUPTED = "interrupted by the user"
+"""Message of a SKIPPED result that Ctrl-C kept from ending; trackers file it as killed."""
 
 
 class Status(str, Enum):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.record import fields
-from runner.result.model import Status
+from runner.result.model import INTERRUPTED, Status
 from tests.synthetic import result
 
 
@@ -114,7 +114,7 @@ def test_run_status_follows_the_result() -> None:
     assert status.pop(Status.PASSED) == "FINISHED"
     assert status.pop(Status.SKIPPED) == "FINISHED"
     assert set(status.values()) == {"FAILED"}
-    assert fields.run_status(result(status=Status.SKIPPED, message="Interrupted by Ctrl-C")) == "KILLED"
+    assert fields.run_status(result(status=Status.SKIPPED, message=INTERRUPTED)) == "KILLED"
 
 
 def test_times_come_from_the_result() -> None:

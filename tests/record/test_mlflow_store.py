@@ -22,7 +22,7 @@ from runner.record import fields, mlflow_store
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import Sweep, SweepStatus
-from runner.result.model import Status
+from runner.result.model import INTERRUPTED, Status
 from tests.record.conftest import SWEEP_ID, spooled
 from tests.synthetic import result, sweep
 
@@ -135,7 +135,7 @@ def test_more_parameters_than_one_batch_takes(store: MlflowStore, location: Loca
 def test_statuses_of_runs(store: MlflowStore, location: Location, tmp_path: Path) -> None:
     made = [
         result(index=0, status=Status.TIMEOUT),
-        result(index=1, status=Status.SKIPPED, message="interrupted by Ctrl-C"),
+        result(index=1, status=Status.SKIPPED, message=INTERRUPTED),
     ]
     for each, folder in zip(made, spooled(tmp_path, made), strict=True):
         store.file(each, folder)
