@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.measure.statistics import summarise
 from runner.plan.expressions import Evaluator
 from runner.plan.model import Plan, Target, Variant
 from runner.result.model import CheckResult, Quality, Series
+from runner.result.statistics import summarise
 
 ABOVE_PEAK_SLACK = 1.02
 """Clock tolerance of a physical peak: memory runs up to 2 % above the datasheet's rate (H200: 4917 of 4800 GB/s)."""

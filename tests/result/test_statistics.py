@@ -12,7 +12,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.measure.statistics import summarise
+from runner.result.statistics import summarise
 
 SAMPLES = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=300)
 
@@ -156,6 +156,6 @@ def test_speed() -> None:
 
 
 def test_scipy_is_not_needed() -> None:
-    code = "from runner.measure.statistics import summarise; summarise([1.0] * 50)"
+    code = "from runner.result.statistics import summarise; summarise([1.0] * 50)"
     code = f"import sys; {code}; sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
