@@ -6,7 +6,7 @@ import re
 
 _ERROR = re.compile(r"ERROR: AddressSanitizer: (\S+)")
 _ACCESS = re.compile(r"^(READ|WRITE) of size (\d+)", re.MULTILINE)
-_FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ in (.+?) (\S+?):(\d+)(?::\d+)?\s*$", re.MULTILINE)
+_FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ in (.+?) (/.+?|\S+?):(\d+)(?::\d+)?\s*$", re.MULTILINE)
 _PLACE = re.compile(r"^0x[0-9a-f]+ is located ((\d+) bytes .+)$", re.MULTILINE)
 _MARK = "/cuda_src/host/"
 

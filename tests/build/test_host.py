@@ -238,6 +238,11 @@ def test_a_report_becomes_two_lines() -> None:
     )
 
 
+def test_a_report_names_a_source_whose_path_holds_spaces() -> None:
+    text = REPORT.replace("/home/me/k/helpers.cuh", "/home/me/my own/k 2/helpers.cuh")
+    assert " at /home/me/my own/k 2/helpers.cuh:12, function load" in report(text)
+
+
 def test_a_report_without_access_or_frames() -> None:
     text = "==1==ERROR: AddressSanitizer: SEGV on unknown address 0x0\nnothing else\n"
     assert report(text) == "the address sanitizer found a SEGV"
