@@ -144,7 +144,8 @@ def _compile(request: BuildRequest, path: Path) -> cache.Record:
             chosen = host.compiler()
             wrapper = place / "wrapper.cpp"
             wrapper.write_text(host.wrapper(request.source, request.functions))
-            shown = _host_command(request, str(wrapper), str(path), chosen)
+            # Without the wrapper, which is gone by the time somebody copies the line.
+            shown = _host_command(request, request.source, str(path), chosen)
             line = _host_command(request, str(wrapper), str(output), chosen)
         log = _run(line, place, request, shown)
         resources = cuda.resources(log) if request.backend == "cuda" else {}

@@ -72,14 +72,15 @@ def find(path: Path) -> Record | None:
 
 @contextmanager
 def workspace(path: Path) -> Iterator[Path]:
-    """A temporary folder on the file system of ``path``, removed afterwards. Raises ``CacheError``."""
+    """A temporary folder on the file system of ``path``, removed afterwards. Raises ``CacheError``, also for what
+    cannot be written into it."""
     with _one_error(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(prefix=".build-", dir=path.parent))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def store(path: Path, compiled: Path, record: Record) -> None:

@@ -260,6 +260,31 @@ def test_a_full_disk_is_one_clear_error(nvcc: Path, request_: BuildRequest, monk
     assert isinstance(error, CacheError) and "No space left on device" in str(error)
 
 
+def test_a_disk_that_fills_before_the_compiler_runs_is_one_clear_error(
+    fresh_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, *text: object, **how: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    source = tmp_path / "k.cu"
+    source.write_text('extern "C" __global__ void k() {}\n')
+    monkeypatch.setattr(Path, "write_text", full)
+    request = BuildRequest(str(source), "host", "", "main", functions=("k",))
+    error = api.build([request])[request]
+    assert isinstance(error, CacheError) and "No space left on device" in str(error)
+    assert not list(fresh_cache.rglob(".build-*"))
+
+
+def test_the_command_of_a_failed_compilation_can_be_run_again(fresh_cache: Path, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text('extern "C" __global__ void k() { nonsense; }\n')
+    request = BuildRequest(str(source), "host", "", "main", functions=("k",))
+    error = api.build([request])[request]
+    assert isinstance(error, CompileError)
+    again = subprocess.run([*error.command, "-o", os.devnull], capture_output=True, text=True, check=False)
+    assert again.returncode != 0 and f"{source}:1" in again.stderr and "nonsense" in again.stderr
+
+
 def test_a_damaged_record_is_compiled_again(nvcc: Path, request_: BuildRequest) -> None:
     path = built(request_).path
     path.with_suffix(".json").write_text('{"command": ')
