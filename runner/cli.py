@@ -32,12 +32,14 @@ import runner
 from runner import paths
 from runner.config.compose import CONFIG_NAME, Composer
 from runner.config.errors import ConfigError, from_exception
+from runner.config.points import results_folder
 from runner.config.register import register
 from runner.config.resolvers import register_resolvers
 from runner.config.scale import apply_scale
 from runner.config.secrets import redact_config
 from runner.config.study import expand
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner.report.terminal import silence
 
 _GROUPS = (
     "kernel",
@@ -62,7 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return PASSED
     args = parser.parse_intermixed_args(given)  # options may follow overrides: kernel=rope -m seed=1,2
     try:
-        return _dispatch(args, parser)
+        code = _dispatch(args, parser)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read our output has seen enough
+        silence()
+        return PASSED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -136,7 +143,9 @@ def _run(hydra: Hydra, args: argparse.Namespace) -> int:
     if chosen[-1].upper() == "HYDRA.MODE=MULTIRUN":
         answer = hydra.multirun(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
     else:
-        answer = hydra.run(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
+        # The task raises nothing: what is left is Hydra making the job's folder.
+        with results_folder(Path.cwd()):
+            answer = hydra.run(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
     return _exit_code(answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import re
@@ -279,3 +280,41 @@ def test_the_module_and_its_exit_code(tmp_path: Path) -> None:
         timeout=120,
     )
     assert answer.returncode == 2 and answer.stderr.startswith("error: kernel=nope: no such option")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [((), "hydra.run.dir"), (("-m", "seed=1,2"), "hydra.sweep.dir")],
+)
+def test_a_folder_that_cannot_be_written_is_refused(
+    run: Any, calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], key: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run("kernel=toy", f"{key}={tmp_path / 'file' / 'x'}", *arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {tmp_path}/file/x") and "results cannot be written there" in error
+    assert key in error and len(error.splitlines()) == 1 and not calls.points
+
+
+def test_a_disk_that_is_full_before_anything_runs_is_refused(
+    run: Any, calls: Calls, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: Path, *text: object, **how: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert run("kernel=toy") == 2 and run("kernel=toy", "-m", "seed=1,2") == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2 and all("No space left on device" in error for error in errors) and not calls.points
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    line = f"{sys.executable} -m runner gpu=host kernel=kv_quant dry_run=true -m seed=range(1,40) | head -1"
+    answer = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("(", "\\(").replace(")", "\\)")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 0 and answer.stderr == "" and len(answer.stdout.splitlines()) == 1

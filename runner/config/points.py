@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,12 +14,13 @@ import yaml
 from omegaconf import DictConfig
 
 from runner.config.dump import config_yaml
+from runner.config.errors import ConfigError
 from runner.config.repeat import repeat_command
 from runner.config.schema import Config
 from runner.config.secrets import redact_overrides
 from runner.config.study import Skipped
 
-__all__ = ["Point", "Skipped", "new_sweep_id", "origin", "write_inputs"]
+__all__ = ["Point", "Skipped", "new_sweep_id", "origin", "results_folder", "write_inputs"]
 
 
 @dataclass(frozen=True)
@@ -69,25 +71,40 @@ def origin(hydra: DictConfig) -> tuple[tuple[str, ...], tuple[Path, ...]]:
 
 
 def write_inputs(point: Point) -> None:
-    """``config.yaml`` and ``overrides.yaml`` in the point's folder, without secrets."""
-    point.folder.mkdir(parents=True, exist_ok=True)
-    (point.folder / "config.yaml").write_text(config_yaml(point.config), encoding="utf-8")
-    (point.folder / "overrides.yaml").write_text(_listed(redact_overrides(point.overrides)), encoding="utf-8")
+    """``config.yaml`` and ``overrides.yaml`` in the point's folder, without secrets. Raises ``ConfigError``."""
+    with results_folder(point.folder):
+        point.folder.mkdir(parents=True, exist_ok=True)
+        (point.folder / "config.yaml").write_text(config_yaml(point.config), encoding="utf-8")
+        (point.folder / "overrides.yaml").write_text(_listed(redact_overrides(point.overrides)), encoding="utf-8")
+
+
+@contextmanager
+def results_folder(folder: Path | str) -> Iterator[None]:
+    """Says what to do when nothing can be written where the results belong. Raises ``ConfigError``."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename or folder}: results cannot be written there: {error.strerror or error}; run the command "
+            "in another folder, or name one with hydra.run.dir=… (with -m: hydra.sweep.dir=…)"
+        ) from error
 
 
 def write_sweep(
     folder: Path, sweep_id: str, lines: Sequence[str], points: Sequence[Point], skipped: Sequence[Skipped]
 ) -> None:
-    """``multirun.yaml`` in the sweep's folder: what was asked for, run and left out, without secrets."""
+    """``multirun.yaml`` in the sweep's folder: what was asked for, run and left out, without secrets.
+    Raises ``ConfigError``."""
     document: dict[str, Any] = {
         "sweep_id": sweep_id,
         "overrides": redact_overrides(lines),
         "points": {point.number: redact_overrides(point.overrides) for point in points},
         "skipped": [{"overrides": redact_overrides(s.overrides), "reason": s.reason} for s in skipped],
     }
-    folder.mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    (folder / "multirun.yaml").write_text(text, encoding="utf-8")
+    with results_folder(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "multirun.yaml").write_text(text, encoding="utf-8")
 
 
 def _listed(lines: Sequence[str]) -> str:

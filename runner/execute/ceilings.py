@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -79,7 +80,8 @@ class DeviceCeilings:
         found = from_rates(rates)
         if found is None:
             return Ceilings()
-        save(info, cache_dir(), found)
+        with contextlib.suppress(OSError):  # a cache that is full or read-only: measured again by the next command
+            save(info, cache_dir(), found)
         self._known[info.uuid] = found
         return found
 
@@ -95,7 +97,7 @@ def load(info: DeviceInfo, cache: Path) -> Ceilings | None:
     try:
         data = json.loads(cache_file(info, cache).read_text())
         return Ceilings(copy_gbps=float(data["copy_gbps"]), read_gbps=float(data["read_gbps"]))
-    except (FileNotFoundError, KeyError, ValueError):
+    except (OSError, KeyError, TypeError, ValueError):
         return None
 
 

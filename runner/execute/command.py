@@ -30,6 +30,7 @@ from runner.report.checks import check_line
 from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
 from runner.report.table import print_table
+from runner.report.terminal import Terminal
 from runner.result.document import DocumentError
 from runner.result.model import Result, Status
 from runner.worker.client import WorkerDied, WorkerPool, WorkerTimeout
@@ -58,7 +59,7 @@ class Command:
     experiments: list[Experiment]
     skipped: Sequence[Skipped]
     sweep_id: str
-    console: Console = field(default_factory=lambda: Console(highlight=False))
+    console: Console = field(default_factory=lambda: Terminal(highlight=False))
     pool: WorkerPool = field(default_factory=WorkerPool)
     _ceilings: DeviceCeilings = field(init=False)
     _built: dict[BuildRequest, Program | CompileError] = field(default_factory=dict)
@@ -105,7 +106,7 @@ class Command:
             experiments=len(self.experiments),
         )
         recorder = Recorder(self.experiments[0].config.tracking, folder, sweep, project_dir())
-        status = SweepStatus.FINISHED
+        status, problem = SweepStatus.FINISHED, ""
         with SweepProgress(len(self.experiments), self.console) as progress:
             try:
                 self._build(progress)
@@ -114,6 +115,8 @@ class Command:
             except KeyboardInterrupt:
                 self.pool.discard()
                 status = SweepStatus.KILLED
+            except DocumentError as error:  # nothing that is measured now could be kept
+                status, problem = SweepStatus.FAILED, str(error)
             except BaseException:
                 self.pool.discard()
                 recorder.finish(SweepStatus.FAILED)
@@ -121,6 +124,8 @@ class Command:
         self.pool.close()
         if status is SweepStatus.KILLED:
             self._line("interrupted: what was finished is kept")
+        if problem:
+            self._line(f"stopped: {problem}; what was finished before is kept")
         footer = [f"results: {folder}"]
         try:
             write_report(recorder.results, folder / REPORT_FOLDER, swept)
@@ -130,7 +135,7 @@ class Command:
         print_table(recorder.results, swept, footer, self.console)
         if status is SweepStatus.KILLED:
             return INTERRUPTED
-        return FAILED if any(result.status.failed for result in recorder.results) else PASSED
+        return FAILED if problem or any(result.status.failed for result in recorder.results) else PASSED
 
     def _folder(self) -> Path:
         """The folder of the whole command: a sweep's, or the single job's own."""
@@ -184,9 +189,11 @@ class Command:
             results += interrupted(experiment, shared, [result.variant for result in results])
             raise
         finally:
-            finish(experiment, results)
-            for result in results:
-                recorder.add(result, folder_of(experiment, result.variant))
+            try:
+                finish(experiment, results)
+            finally:
+                for result in results:
+                    recorder.add(result, folder_of(experiment, result.variant))
         self._ceilings.keep(experiment, results)
         progress.start(experiment.title)
         progress.finish(results)

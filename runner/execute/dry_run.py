@@ -17,13 +17,14 @@ from runner.execute.planning import Experiment
 from runner.exit_codes import PASSED, REFUSED
 from runner.plan.memory import memory_bytes, nbytes
 from runner.plan.model import Launch, Plan
+from runner.report.terminal import Terminal
 from runner.result.metrics import bound
 from runner.result.model import Status
 
 
 def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
     """Prints every plan and returns the exit code: REFUSED when one was."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(highlight=False, soft_wrap=True)
     refused = 0
     for index, experiment in enumerate(experiments):
         console.print(f"[bold]#{index} {escape(experiment.title)}[/bold]")

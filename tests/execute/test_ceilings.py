@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from runner.backend.base import DeviceInfo
 from runner.execute import ceilings
 from runner.result.metrics import Ceilings
+from runner.worker.client import WorkerPool
 
 INFO = DeviceInfo(0, "NVIDIA H200", "GPU-1/2", "cuda", "sm_90a", 132, 60 << 20, 1, 3, 1, driver="580.1")
 
@@ -24,6 +27,16 @@ def test_a_damaged_file_is_measured_again(tmp_path: Path) -> None:
     ceilings.save(INFO, tmp_path, Ceilings(1.0, 2.0))
     ceilings.cache_file(INFO, tmp_path).write_text("{")
     assert ceilings.load(INFO, tmp_path) is None
+
+
+def test_a_cache_that_cannot_be_written_costs_only_the_next_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RUNNER_CACHE", str(tmp_path / "file" / "cache"))
+    kept = ceilings.DeviceCeilings(WorkerPool())
+    assert kept._save(INFO, {"copy": 1.0, "read": 2.0}) == Ceilings(1.0, 2.0)
+    assert ceilings.load(INFO, tmp_path / "file" / "cache") is None
 
 
 def test_both_rates_are_needed() -> None:

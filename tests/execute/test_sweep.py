@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from runner.cli import main
+from runner.result import document
+
 FAMILIES = Path(__file__).resolve().parents[1] / "families"
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("gpu=host", "measure=quick", "tracking=none", "measure.host.max_time_s=0.2")
@@ -138,3 +141,25 @@ def test_dry_run_prints_the_plan_and_runs_nothing(tmp_path: Path) -> None:
     for words in ("faulty_copy grid=4x1x1 block=256x1x1", "4 kB", "memory needed", "nvcc", "sm_90a"):
         assert words in done.stdout
     assert not results(tmp_path)
+
+
+def test_a_disk_that_fills_in_mid_sweep_stops_it_and_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+
+    def write(result: object, folder: Path) -> Path:
+        if "/2/" in str(folder):
+            raise document.DocumentError(f"cannot write {folder}: no space left; free some and run again")
+        return real(result, folder)  # type: ignore[arg-type]
+
+    real = document.write
+    monkeypatch.setattr(document, "write", write)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNNER_LOCKS", str(tmp_path / "locks"))
+    arguments = ["--config-dir", str(FAMILIES), "kernel=faulty", "kernel.params.N=10,11,12,13", *QUICK, "-m"]
+    assert main(arguments) == 1
+    printed = capsys.readouterr()
+    assert "stopped: cannot write" in printed.out and "Traceback" not in printed.out + printed.err
+    assert [result["config"]["kernel"]["params"]["N"] for result in results(tmp_path)] == [10, 11]
+    (marker,) = tmp_path.rglob("sweep.json")
+    assert json.loads(marker.read_text())["status"] == "FAILED"
