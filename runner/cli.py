@@ -133,7 +133,7 @@ def _command(hydra: Hydra, args: argparse.Namespace, parser: argparse.ArgumentPa
 
 
 def _run(hydra: Hydra, args: argparse.Namespace) -> int:
-    from runner.config.task import task
+    from runner.task import task
 
     mode = "hydra.mode=MULTIRUN" if args.multirun else "hydra.mode=RUN"
     chosen = [line for line in args.overrides if line.startswith("hydra.mode=")]
