@@ -1,4 +1,4 @@
-"""``python -m runner.new kernel=<name> [dir=<folder>]``: the three files of a new family, which run and pass as written.
+"""``python -m runner.new kernel=<name> [dir=<folder>]``: the three files of a new family, which run and pass.
 
 Without ``dir`` they go into this checkout; with it into a folder of your own, to be used with ``--config-dir``.
 Nothing that exists is overwritten.
