@@ -1,7 +1,8 @@
 """The typed shape of a composed config: every group, every key, its type and its default.
 
 Hydra validates YAML files and command-line overrides against these classes, so a misspelt key or a wrong
-type is refused while composing. Ranges and rules across fields are checked by ``runner.plan``.
+type is refused while composing. Ranges and choices are checked by ``runner.config.check``, and what needs a family's
+arithmetic by ``runner.plan``.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class MeasureHost:
 
 @dataclass
 class Measure:
-    """See ``runner.measure.settings.MeasureSettings`` for each field."""
+    """What each field means: ``runner.measure.settings.MeasureSettings``, which has the same defaults."""
 
     name: str = MISSING
     modes: list[str] = field(default_factory=lambda: ["cold", "hot"])
@@ -164,7 +165,7 @@ class Param:
     max: Any = None
     choices: list[Any] = field(default_factory=list)
     multiple_of: Any = None
-    """An expression over the other parameters or a number: ``16``."""
+    """Like ``min`` and ``max`` a number, or an expression over the parameters: ``16``, ``heads``."""
     cap: Any = None
     """Largest value under ``scale=smoke``."""
     help: str = ""
@@ -176,7 +177,8 @@ class BufferSpec:
     """Arithmetic over the family's symbols, one entry per dimension: ``[B, H, T, D]``, ``["ceil_div(K, 2)"]``."""
     dtype: str = "float32"
     fill: str = "none"
-    """``none``, ``zeros``, ``constant``, ``uniform`` or ``integers``."""
+    """``none``, ``zeros``, ``constant``, ``uniform``, ``integers``, or ``reference``: the array that the reference
+    module's ``inputs(case, name)`` returns (a page table, sequence lengths)."""
     low: Any = -1.0
     high: Any = 1.0
     value: Any = 0.0
@@ -226,6 +228,8 @@ class VariantSpec:
     """Check of another variant whose reference this one's output is also compared with (reported, never judged)."""
     report: dict[str, Any] = field(default_factory=dict)
     """Metric name → arithmetic."""
+    timed: dict[str, str] = field(default_factory=dict)
+    """Metric name → arithmetic over the symbols, ``report`` and ``time_us``, evaluated after the measurement."""
     require: dict[str, str] = field(default_factory=dict)
     """Expression that must hold for this variant → what to tell the user; otherwise the variant is SKIPPED."""
 
@@ -237,6 +241,8 @@ class Kernel:
     name: str = MISSING
     title: str = ""
     phase: str = MISSING
+    shape_line: str = ""
+    """What one run prints after its checks: ``kv quant shape B={B} T={T}``, symbols in braces."""
     source: str = ""
     """File in ``cuda_src/``, or a path relative to the YAML's own folder's ``cuda_src`` sibling for a user's family."""
     reference: str = ""
@@ -246,7 +252,7 @@ class Kernel:
     """Letter → value, usually bound: ``B: ${shape.batch}``."""
     declare: dict[str, Param] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
-    """Further symbols by arithmetic, in order; may use ``sms`` and ``l2_bytes`` of the target and ``max_shared``."""
+    """Further symbols by arithmetic, in order; may use ``sms``, ``l2_bytes`` and ``is_host`` of the target."""
     require: dict[str, str] = field(default_factory=dict)
     """Expression that must hold → message; otherwise the experiment is INVALID_CONFIG."""
     defines: dict[str, str] = field(default_factory=dict)
@@ -275,7 +281,8 @@ class Scale:
 @dataclass
 class Constraint:
     require: str = MISSING
-    """Expression over symbols, ``shape`` and ``model`` keys and ``kernel``/``variant`` names."""
+    """Expression over the kernel's parameters, ``shape`` and ``model`` with their keys, and the names ``kernel`` and
+    ``gpu``."""
     reason: str = MISSING
 
 
@@ -291,7 +298,7 @@ class Study:
     """Each entry: override key → list; the lists of one entry are walked together."""
     constraints: list[Constraint] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
-    """Metrics the study is about, shown first."""
+    """Metrics the study is about; kept with its results."""
 
 
 @dataclass
