@@ -39,7 +39,6 @@ from runner.config.scale import apply_scale
 from runner.config.secrets import redact_config
 from runner.config.study import expand
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
-from runner.report.terminal import silence
 
 _GROUPS = (
     "kernel",
@@ -68,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever read our output has seen enough
+        from runner.report.terminal import silence  # with rich, which --help does without
+
         silence()
         return PASSED
     except KeyboardInterrupt:
