@@ -31,7 +31,7 @@ from omegaconf.errors import OmegaConfBaseException
 import runner
 from runner import paths
 from runner.config.compose import CONFIG_NAME, Composer
-from runner.config.errors import ConfigError, from_exception
+from runner.config.errors import ConfigError, from_exception, was_interrupted
 from runner.config.points import results_folder
 from runner.config.register import register
 from runner.config.resolvers import register_resolvers
@@ -75,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except ConfigError as error:
+        if was_interrupted(error):
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
@@ -112,6 +115,8 @@ class _Hydra(Hydra):
                 config_name, overrides, run_mode, with_log_configuration, from_shell, validate_sweep_overrides
             )
         except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, OSError) as error:
+            if was_interrupted(error):
+                raise KeyboardInterrupt from error
             raise _diagnosed(self, overrides, run_mode, error) from error
 
 

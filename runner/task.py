@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from runner.config.check import check
 from runner.config.constraints import violated
-from runner.config.errors import ConfigError, no_kernel
+from runner.config.errors import ConfigError, no_kernel, was_interrupted
 from runner.config.load import to_experiment
 from runner.config.points import Point, Skipped, origin, write_inputs
 from runner.config.scale import apply_scale
@@ -34,7 +34,10 @@ def task(cfg: DictConfig) -> dict[str, Any]:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return {"exit_code": REFUSED, "message": str(error)}
-    except Exception as error:  # a defect of ours; the sweep goes on, the traceback says where
+    except Exception as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
+        # A defect of ours; the sweep goes on, the traceback says where.
         print(redact_text(traceback.format_exc()), file=sys.stderr)
         return {"exit_code": FAILED, "message": redact_text(f"{type(error).__name__}: {error}")}
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from omegaconf.errors import ConfigKeyError
 
 from runner.cli import main
 from tests.config.conftest import FAMILY
@@ -318,3 +319,25 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
         timeout=120,
     )
     assert answer.returncode == 0 and answer.stderr == "" and len(answer.stdout.splitlines()) == 1
+
+
+def test_an_interruption_inside_omegaconf_is_no_bad_config(
+    run: Any, calls: Calls, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its ``finally`` blocks fail on what they find half-made; the failure hides the Ctrl-C."""
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ConfigKeyError("'NoneType' object has no attribute '_invalidate_flags_cache'")
+
+    monkeypatch.setattr("hydra._internal.hydra.Hydra.compose_config", interrupted)
+    assert run("kernel=toy") == 130
+    assert capsys.readouterr().err == "interrupted\n" and not calls.points
+
+
+def test_an_interruption_while_importing_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "hydra.py").write_text("raise KeyboardInterrupt\n")
+    answer = python("import sys; from runner.__main__ import run; sys.exit(run())", tmp_path)
+    assert answer.returncode == 130 and answer.stderr == "interrupted\n"

@@ -92,6 +92,13 @@ def from_exception(error: Exception) -> ConfigError:
     return ConfigError(redact_text(message or type(error).__name__))
 
 
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C lies behind ``error``: OmegaConf, interrupted in mid-copy, fails on the half-made config."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _cause(error: BaseException | None) -> OmegaConfBaseException | None:
     while error is not None:
         if isinstance(error, OmegaConfBaseException):
