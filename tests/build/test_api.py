@@ -20,6 +20,7 @@ from runner.build import api, cuda
 from runner.build.model import BuildRequest, CacheError, CompileError, CompilerMissing, KernelResources, Program
 from runner.paths import cuda_src_dir
 from runner.plan.model import Buffer, Fill, Launch, Plan, Target, Variant
+from tests.plan.plans import plan_with
 
 NVCC = r"""#!/bin/sh
 here=$(dirname "$0")
@@ -78,24 +79,15 @@ def built(request: BuildRequest) -> Program:
 def plan_of(source: Path, backend: str = "cuda") -> Plan:
     launch = Launch("scale", (1, 1, 1), (32, 1, 1), ())
     variant = Variant("fp32", (launch,), (), 0, 0, 0, "float32")
-    return Plan(
+    return plan_with(
         kernel="scale",
-        phase="decode",
-        params={},
-        symbols={},
-        model="m",
-        shape="s",
         target=Target("t", backend="cuda" if backend == "cuda" else "host", arch="sm_90a"),
-        devices=(0,),
         source=str(source),
-        reference="",
         defines={"N": "2", "BLOCK": "256"},
         flags=("--use_fast_math",),
         buffers=(Buffer("x", (4,), "float32"),),
-        prepare=(),
         variants=(variant,),
         baseline="fp32",
-        seed=0,
     )
 
 

@@ -12,31 +12,14 @@ from runner.check import generator
 from runner.check.case import Case, CaseError
 from runner.check.modules import BadReference
 from runner.plan import dtypes
-from runner.plan.model import Buffer, Fill, Plan, Target
+from runner.plan.model import Buffer, Fill, Plan
+from tests.plan.plans import plan_with
 
 KINDS = {True: Fill("uniform"), False: Fill("integers", low=0, high=100)}
 
 
 def plan(*buffers: Buffer) -> Plan:
-    return Plan(
-        kernel="kv",
-        phase="decode",
-        params={},
-        symbols={"T": 64, "D": 16},
-        model="m",
-        shape="s",
-        target=Target("host"),
-        devices=(0,),
-        source="",
-        reference="",
-        defines={},
-        flags=(),
-        buffers=buffers,
-        prepare=(),
-        variants=(),
-        baseline="",
-        seed=5,
-    )
+    return plan_with(kernel="kv", symbols={"T": 64, "D": 16}, buffers=buffers, seed=5)
 
 
 def test_symbols_and_seed() -> None:

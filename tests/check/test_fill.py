@@ -19,7 +19,8 @@ import pytest
 from runner.check import generator
 from runner.check.fill import MAX_BLOCKS, fill_launches
 from runner.plan import dtypes
-from runner.plan.model import Argument, Buffer, Fill, Launch, Plan, Target
+from runner.plan.model import Argument, Buffer, Fill, Launch, Plan
+from tests.plan.plans import plan_with
 
 SHIM = """
 struct Index { unsigned x; };
@@ -55,25 +56,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 
 def plan(*buffers: Buffer, seed: int = 11) -> Plan:
-    return Plan(
-        kernel="k",
-        phase="decode",
-        params={},
-        symbols={},
-        model="m",
-        shape="s",
-        target=Target("host"),
-        devices=(0,),
-        source="",
-        reference="",
-        defines={},
-        flags=(),
-        buffers=buffers,
-        prepare=(),
-        variants=(),
-        baseline="",
-        seed=seed,
-    )
+    return plan_with(buffers=buffers, seed=seed)
 
 
 @pytest.fixture(scope="module")

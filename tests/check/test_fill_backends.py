@@ -18,6 +18,7 @@ from runner.plan import dtypes
 from runner.plan.model import Buffer, Fill, Plan, Target
 from runner.workload.base import Context
 from runner.workload.declared import bind
+from tests.plan.plans import plan_with
 
 ELEMENTS = 100_003
 """Not a multiple of anything: the last elements are stored one by one."""
@@ -32,24 +33,8 @@ class Opened:
 
 def plan_for(backend: str, arch: str) -> Plan:
     filled = Buffer("x", (1,), "float32", Fill("uniform"))  # makes the plan ask for the unit "fill"
-    return Plan(
-        kernel="k",
-        phase="decode",
-        params={},
-        symbols={},
-        model="m",
-        shape="s",
-        target=Target("t", backend="cuda" if backend == "cuda" else "host", arch=arch),
-        devices=(0,),
-        source="",
-        reference="",
-        defines={},
-        flags=(),
-        buffers=(filled,),
-        prepare=(),
-        variants=(),
-        baseline="",
-        seed=11,
+    return plan_with(
+        target=Target("t", backend="cuda" if backend == "cuda" else "host", arch=arch), buffers=(filled,), seed=11
     )
 
 

@@ -12,32 +12,15 @@ import pytest
 from runner.check import reference
 from runner.check.case import Case
 from runner.check.reference import BadReference
-from runner.plan.model import Buffer, Check, Plan, Target
+from runner.plan.model import Buffer, Check, Plan
+from tests.plan.plans import plan_with
 
 CHECK = Check("scan", output="y", row_dims=1, row_cost=1, atol=0, rtol=0)
 ROWS = np.array([0, 2], np.int64)
 
 
 def plan() -> Plan:
-    return Plan(
-        kernel="k",
-        phase="decode",
-        params={},
-        symbols={},
-        model="m",
-        shape="s",
-        target=Target("host"),
-        devices=(0,),
-        source="",
-        reference="refs.scan",
-        defines={},
-        flags=(),
-        buffers=(Buffer("y", (3, 4), "float32"),),
-        prepare=(),
-        variants=(),
-        baseline="",
-        seed=0,
-    )
+    return plan_with(reference="refs.scan", buffers=(Buffer("y", (3, 4), "float32"),))
 
 
 def evaluate(answer: Any) -> npt.NDArray[Any]:

@@ -12,7 +12,8 @@ import pytest
 
 from runner.check import generator
 from runner.check.verify import Verifier
-from runner.plan.model import Buffer, Check, Fill, Plan, Target, Variant
+from runner.plan.model import Buffer, Check, Fill, Plan, Variant
+from tests.plan.plans import plan_with
 
 ROWS, WIDTH = 40, 3
 
@@ -53,21 +54,9 @@ def plan(tmp_path: Path) -> Plan:
         Variant("quant", (), (Q8,), 0, 0, 0, "int8", drift="fp32"),
     )
     x = Buffer("x", (ROWS, WIDTH), "float32", Fill("uniform", low=1, high=2))
-    return Plan(
-        kernel="k",
-        phase="decode",
-        params={},
-        symbols={},
-        model="m",
-        shape="s",
-        target=Target("host"),
-        devices=(0,),
-        source="",
+    return plan_with(
         reference=str(tmp_path / "ref.py"),
-        defines={},
-        flags=(),
         buffers=(x, Buffer("y", (ROWS, WIDTH), "float32")),
-        prepare=(),
         variants=variants,
         baseline="base",
         seed=3,

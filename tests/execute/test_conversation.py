@@ -11,36 +11,18 @@ import pytest
 
 from runner.execute.conversation import Job, outcomes
 from runner.measure.settings import MeasureSettings
-from runner.plan.model import Plan, Target, Variant
+from runner.plan.model import Plan, Variant
 from runner.result.model import Status
 from runner.worker.client import WorkerDied, WorkerKey, WorkerTimeout, how
 from runner.worker.protocol import FAULT_EXIT, Outcome, outcome_to_dict
+from tests.plan.plans import plan_with
 
 NAMES = ("a", "b", "c")
 
 
 def plan(sanitize: bool = False) -> Plan:
     variants = tuple(Variant(name, (), (), 0, 0, 0, "float32") for name in NAMES)
-    return Plan(
-        kernel="k",
-        phase="decode",
-        params={},
-        symbols={},
-        model="m",
-        shape="s",
-        target=Target("host"),
-        devices=(0,),
-        source="",
-        reference="",
-        defines={},
-        flags=(),
-        buffers=(),
-        prepare=(),
-        variants=variants,
-        baseline="a",
-        seed=0,
-        sanitize=sanitize,
-    )
+    return plan_with(variants=variants, baseline="a", sanitize=sanitize)
 
 
 def passed(name: str) -> dict[str, Any]:
