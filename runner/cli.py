@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import string
 import sys
 import textwrap
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -62,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"runner {runner.__version__}")
         return PASSED
     args = parser.parse_intermixed_args(given)  # options may follow overrides: kernel=rope -m seed=1,2
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _stop)
     try:
         code = _dispatch(args, parser)
         sys.stdout.flush()
@@ -84,6 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
     finally:
         GlobalHydra.instance().clear()
+
+
+def _stop(number: int, frame: object) -> None:
+    """A batch system or a container ends jobs with SIGTERM: as with Ctrl-C, what is finished is kept."""
+    raise KeyboardInterrupt
 
 
 def _dispatch(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:

@@ -101,7 +101,8 @@ def test_an_illegal_access_is_named_by_the_sanitizer(tmp_path: Path) -> None:
     assert "faulty.cu" in result["message"]
 
 
-def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_keep_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     arguments = command("kernel=faulty", "kernel.params.fault=0,2", *QUICK, "-m")
     child = subprocess.Popen(arguments, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
@@ -109,7 +110,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     time.sleep(1.0)
-    child.send_signal(signal.SIGINT)
+    child.send_signal(number)
     output, _ = child.communicate(timeout=60)
     assert child.returncode == 130
     assert "interrupted" in output
