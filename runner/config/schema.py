@@ -173,6 +173,8 @@ class Param:
 
 @dataclass
 class BufferSpec:
+    """One device array of a family; ``runner.plan.model.Buffer`` is what becomes of it."""
+
     dims: list[Any] = MISSING
     """Arithmetic over the family's symbols, one entry per dimension: ``[B, H, T, D]``, ``["ceil_div(K, 2)"]``."""
     dtype: str = "float32"
@@ -180,13 +182,19 @@ class BufferSpec:
     """``none``, ``zeros``, ``constant``, ``uniform``, ``integers``, or ``reference``: the array that the reference
     module's ``inputs(case, name)`` returns (a page table, sequence lengths)."""
     low: Any = -1.0
+    """``uniform`` and ``integers``: lower end, included."""
     high: Any = 1.0
+    """``uniform`` and ``integers``: upper end, excluded."""
     value: Any = 0.0
+    """``constant``: the value."""
     device: int = 0
+    """Position in the experiment's ``devices``."""
 
 
 @dataclass
 class LaunchSpec:
+    """One kernel launch of a family; ``runner.plan.model.Launch`` is what becomes of it."""
+
     function: str = MISSING
     grid: list[Any] = MISSING
     """One to three expressions, x first."""
@@ -201,9 +209,12 @@ class LaunchSpec:
 
 @dataclass
 class CheckSpec:
+    """One comparison with the reference; ``runner.plan.model.Check`` says what each field means."""
+
     output: str = MISSING
     row_dims: int = 1
     row_cost: Any = 1
+    """Arithmetic."""
     atol: float = 1e-5
     rtol: float = 1e-4
     exact: bool = False
@@ -212,6 +223,8 @@ class CheckSpec:
 
 @dataclass
 class VariantSpec:
+    """One implementation within a family; ``runner.plan.model.Variant`` is what becomes of it."""
+
     help: str = ""
     dtype: str = "float32"
     compute: str = "float32"
@@ -303,6 +316,8 @@ class Study:
 
 @dataclass
 class Config:
+    """One experiment as composed: a section per group, and what belongs to none."""
+
     kernel: Kernel = field(default_factory=Kernel)
     shape: Shape = field(default_factory=Shape)
     model: Model = field(default_factory=Model)
@@ -315,9 +330,13 @@ class Config:
     variants: list[str] | None = None
     """Subset of the family's variants; null = all."""
     devices: list[int] = field(default_factory=lambda: [0])
+    """Ordinals of this machine's GPUs, or of virtual host devices; ``gpu`` is the target they are compared with."""
     seed: int = 0
+    """Of the inputs and of the sample of rows that is checked."""
     dry_run: bool = False
+    """Print the plan and stop."""
     sanitize: bool = False
+    """Host backend: compile with the address sanitizer and shuffle the order of threads."""
     timeout_s: float = 600.0
     """Wall-clock limit of one variant, after compilation and once the device is free."""
     environment: dict[str, str] = field(default_factory=dict)

@@ -11,9 +11,10 @@ from typing import Literal
 
 BackendName = Literal["cuda", "host"]
 Unit = Literal["prepare", "main", "fill", "flush"]
-"""Which compilation a kernel comes from: ``prepare`` is compiled without contraction (fused multiply-add),
-so that quantised inputs agree with NumPy to the last bit; ``main`` with the family's own flags; ``fill`` is
-``cuda_src/common/fill.cu``, compiled like ``prepare``."""
+"""Which program a kernel comes from: ``prepare`` is the family's source compiled without contraction (fused
+multiply-add), so that quantised inputs agree with NumPy to the last bit; ``main`` the same source with the family's
+own flags; ``fill`` and ``flush`` are ``cuda_src/common/fill.cu``, compiled like ``prepare``, and ``flush.cu``, like
+``main``."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +57,27 @@ class Argument:
 
     kind: Literal["buffer", "int64", "int32", "uint64", "float32"]
     buffer: str = ""
+    """Name of the buffer, where ``kind`` says so."""
     value: float | int = 0
+    """Any other kind: the number, in range of that type."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch. ``grid`` and ``block`` are (x, y, z); an empty grid (a zero) is never launched."""
+    """One kernel launch."""
 
     function: str
+    """Name of the entry point."""
     grid: tuple[int, int, int]
+    """Blocks along x, y, z; with a zero among them the grid is empty and never launched."""
     block: tuple[int, int, int]
+    """Threads along x, y, z."""
     arguments: tuple[Argument, ...]
     shared_bytes: int = 0
+    """Dynamic shared memory of a block."""
     unit: Unit = "main"
     device: int = 0
+    """As ``Buffer.device``."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,7 @@ class Check:
     row_cost: int
     """Input elements the reference touches for one row; rows are sampled when all of them would be slow."""
     atol: float
+    """An element may differ by ``atol + rtol * |reference|``."""
     rtol: float
     exact: bool = False
     """Integer results: bit for bit, and no error figures are printed."""
@@ -101,8 +110,10 @@ class Variant:
     """Empty for a workload class, which enqueues its own."""
     checks: tuple[Check, ...]
     bytes_read: int
+    """Declared, per step: what has to come from device memory when no cache holds it."""
     bytes_written: int
     flops: int
+    """Declared, per step; a multiply-add counts two."""
     dtype: str
     """Storage type of the main operand, filed as the parameter ``dtype``."""
     compute: str = "float32"
@@ -111,12 +122,12 @@ class Variant:
     """Another variant's check, whose reference the output of this one's first check is compared with."""
     report: dict[str, float] = field(default_factory=dict)
     """Further figures by arithmetic, filed as metrics: ``weight_bytes``, ``scale_bytes``, …"""
-
     timed: dict[str, str] = field(default_factory=dict)
     """Figures by arithmetic over the symbols, ``report`` and ``time_us``: metric → expression."""
 
     @property
     def bytes_moved(self) -> int:
+        """Read and written together."""
         return self.bytes_read + self.bytes_written
 
     @property
@@ -162,13 +173,14 @@ class Plan:
     kernel: str
     phase: str
     params: dict[str, float | int | str]
-    """Family letters and long names, as filed: ``{"B": 1, "batch": 1, "T": 4096, "context": 4096, …}``."""
+    """Every parameter under its letter and its long name, as filed: ``{"T": 4096, "context": 4096, …}``."""
     symbols: dict[str, float | int | str]
     """Letters and derived values only; what references and workloads read."""
     model: str
     shape: str
     target: Target
     devices: tuple[int, ...]
+    """Ordinals; ``Buffer.device`` and ``Launch.device`` are positions in here."""
     source: str
     """Absolute path of the ``.cu``; empty for kinds without one."""
     reference: str
@@ -179,16 +191,29 @@ class Plan:
     """Extra flags for the ``main`` unit (nvcc)."""
     buffers: tuple[Buffer, ...]
     prepare: tuple[Launch, ...]
+    """Run once before anything is measured, in this order."""
     variants: tuple[Variant, ...]
+    """Those chosen and possible at this point."""
     baseline: str
+    """Variant that speed-ups refer to; it need not be among ``variants``."""
     seed: int
+    """Of the inputs and of the sample of rows."""
     workload: WorkloadRef = WorkloadRef()
     sanitize: bool = False
+    """Compile with the address sanitizer (host backend)."""
     shape_line: str = ""
     """One line that says the sizes, printed after the checks."""
 
     def buffer(self, name: str) -> Buffer:
-        return next(b for b in self.buffers if b.name == name)
+        """Raises ``KeyError`` naming the kernel and the buffer it lacks."""
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise KeyError(f"{self.kernel} has no buffer {name!r} in this plan")
 
     def variant(self, name: str) -> Variant:
-        return next(v for v in self.variants if v.name == name)
+        """Raises ``KeyError`` naming the kernel and the variant it lacks."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise KeyError(f"{self.kernel} has no variant {name!r} in this plan")

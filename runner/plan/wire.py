@@ -1,4 +1,4 @@
-"""A plan as JSON and back: how it travels to the worker, and how it stands in a result."""
+"""A plan as JSON and back: how it travels to the worker."""
 
 from __future__ import annotations
 
