@@ -24,6 +24,7 @@ from runner.execute.targets import Targets
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
 from runner.paths import project_dir
 from runner.plan.errors import PlanError
+from runner.record.location import TrackingUnavailable, locate
 from runner.record.recorder import Recorder
 from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
 from runner.report.checks import check_line
@@ -74,11 +75,19 @@ class Command:
         if not self.experiments:
             self._line("every combination was skipped; nothing to run")
             return REFUSED
+        tracking = self.experiments[0].config.tracking
         try:
+            if tracking.enabled:
+                locate(tracking.uri, project_dir())
             self._plan()
-        except (PlanError, WorkerDied, WorkerTimeout) as error:
+        except (PlanError, TrackingUnavailable, WorkerTimeout) as error:
             self.pool.close()
             return self._refuse([str(error)])
+        except WorkerDied as death:
+            self.pool.close()
+            lines = death.log.strip().splitlines()
+            said = [line for line in lines if "rror:" in line] or lines
+            return self._refuse([": ".join([str(death), *said[-1:]])])
         except KeyboardInterrupt:
             self.pool.discard()
             return INTERRUPTED

@@ -72,7 +72,7 @@ def locate(uri: str = "", project: Path | None = None, artifacts: str = "") -> L
     root = (project or project_dir()).absolute()
     if not uri:
         uri = f"sqlite:///{root / 'mlruns' / 'mlflow.db'}"
-    scheme = urlsplit(uri).scheme.split("+")[0] if "://" in uri else ""
+    scheme = _scheme(uri)
     if scheme == "sqlite":
         name = uri.split(":///", 1)[1] if ":///" in uri else ""
         if not name:
@@ -81,7 +81,17 @@ def locate(uri: str = "", project: Path | None = None, artifacts: str = "") -> L
         return Location(f"sqlite:///{database}", "sqlite", artifacts or str(database.parent / "artifacts"))
     if scheme in DATABASES:
         return Location(uri, "database", artifacts or str(root / "mlruns" / "artifacts"))
-    if scheme in ("http", "https"):
+    if scheme in ("http", "https") and urlsplit(uri).hostname:
         return Location(uri.rstrip("/"), "server")
     named = Location(uri, "server").shown
     raise TrackingUnavailable(f"tracking.uri={named} cannot be used; allowed: {ALLOWED}")
+
+
+def _scheme(uri: str) -> str:
+    """``postgresql`` of ``postgresql+psycopg2://…``; empty for what is no URI."""
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port  # reading it is what checks it
+    except ValueError:  # a bad port, an unclosed bracket
+        return ""
+    return parts.scheme.split("+")[0] if "://" in uri else ""

@@ -164,3 +164,16 @@ def test_a_disk_that_fills_in_mid_sweep_stops_it_and_keeps_what_is_finished(
     assert [result["config"]["kernel"]["params"]["N"] for result in results(tmp_path)] == [10, 11]
     (marker,) = tmp_path.rglob("sweep.json")
     assert json.loads(marker.read_text())["status"] == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("tracking.uri=htp://mlflow:5000", "tracking.uri=htp://mlflow:5000 cannot be used; allowed: sqlite:///<file>"),
+        ("+environment.PYTHONHOME=/nowhere", "the worker exited with code 1: ModuleNotFoundError: No module named"),
+    ],
+)
+def test_what_would_fail_every_experiment_is_refused_before_the_first(tmp_path: Path, argument: str, told: str) -> None:
+    done = run(tmp_path, "kernel=faulty", "gpu=host", "measure=quick", argument)
+    assert done.returncode == 2 and told in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not results(tmp_path)

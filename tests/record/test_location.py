@@ -38,7 +38,20 @@ def test_servers_and_databases(uri: str, kind: str, endpoint: tuple[str, int]) -
     assert bool(found.artifacts) == (kind == "database")
 
 
-@pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns", "./mlruns", "ftp://host", "sqlite://", "sqlite:///"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///tmp/mlruns",
+        "mlruns",
+        "./mlruns",
+        "ftp://host",
+        "sqlite://",
+        "sqlite:///",
+        "http://",
+        "http://host:abc",
+        "http://[::1",
+    ],
+)
 def test_what_mlflow_cannot_use_is_refused(uri: str) -> None:
     with pytest.raises(TrackingUnavailable, match="sqlite:///"):
         locate(uri)
