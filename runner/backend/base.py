@@ -82,6 +82,7 @@ class Function(Protocol):
     """A loaded kernel."""
 
     name: str
+    """The entry point's."""
 
 
 class Module(Protocol):
@@ -95,8 +96,14 @@ class Module(Protocol):
 class Event(Protocol):
     """A mark in a stream, with a time."""
 
-    def synchronize(self) -> None: ...
-    def done(self) -> bool: ...
+    def synchronize(self) -> None:
+        """Waits for the latest recording. Raises ``DeviceFault`` for what failed before it."""
+        ...
+
+    def done(self) -> bool:
+        """True when the latest recording has happened; does not wait."""
+        ...
+
     def elapsed_us(self, since: Event) -> float:
         """Microseconds between two recorded, completed events of the same device."""
         ...
@@ -106,9 +113,15 @@ class Graph(Protocol):
     """A captured sequence, ready to replay."""
 
     nodes: int
+    """Launches, copies and the like in it."""
 
-    def launch(self, stream: Stream) -> None: ...
-    def free(self) -> None: ...
+    def launch(self, stream: Stream) -> None:
+        """Enqueues the whole sequence."""
+        ...
+
+    def free(self) -> None:
+        """A second call does nothing."""
+        ...
 
 
 class Stream(Protocol):
@@ -124,11 +137,11 @@ class Stream(Protocol):
         ...
 
     def write(self, target: Buffer, source: npt.NDArray[Any], offset: int = 0) -> None:
-        """Host to device, asynchronous when ``source`` is page-locked. ``offset`` in bytes."""
+        """Host to device, asynchronous when ``source`` is page-locked. ``offset`` in bytes, into ``target``."""
         ...
 
     def read(self, target: npt.NDArray[Any], source: Buffer, offset: int = 0) -> None:
-        """Device to host, asynchronous when ``target`` is page-locked."""
+        """Device to host, asynchronous when ``target`` is page-locked. ``offset`` in bytes, into ``source``."""
         ...
 
     def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
@@ -139,7 +152,10 @@ class Stream(Protocol):
         """Sets every byte."""
         ...
 
-    def record(self, event: Event) -> None: ...
+    def record(self, event: Event) -> None:
+        """Enqueues the event's mark; a later recording replaces it."""
+        ...
+
     def wait(self, event: Event) -> None:
         """Later work of this stream waits for ``event``, also one of another device."""
         ...
@@ -148,7 +164,10 @@ class Stream(Protocol):
         """Later work waits until ``release`` is called from the host: it hides launch latency."""
         ...
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Lets the held work run; does nothing when the stream is not held."""
+        ...
+
     def allocate(self, nbytes: int) -> Buffer:
         """Stream-ordered allocation from the device's memory pool (``cudaMallocAsync``)."""
         ...
@@ -157,13 +176,22 @@ class Stream(Protocol):
         """Stream-ordered release to the pool."""
         ...
 
-    def begin_capture(self) -> None: ...
-    def end_capture(self) -> Graph:
-        """Ends the capture and instantiates it."""
+    def begin_capture(self) -> None:
+        """What is enqueued from now on is kept for a graph and does not run. Streams that wait for one of its events
+        join the capture."""
         ...
 
-    def synchronize(self) -> None: ...
-    def close(self) -> None: ...
+    def end_capture(self) -> Graph:
+        """Ends the capture and instantiates it. Raises ``BackendError`` for what cannot be captured."""
+        ...
+
+    def synchronize(self) -> None:
+        """Waits for everything enqueued. Raises ``DeviceFault``, and ``BackendError`` while the stream is held."""
+        ...
+
+    def close(self) -> None:
+        """Waits for the stream and gives it back."""
+        ...
 
 
 class Device(Protocol):
@@ -175,7 +203,10 @@ class Device(Protocol):
         """Raises ``OutOfMemory``."""
         ...
 
-    def free_bytes(self) -> int: ...
+    def free_bytes(self) -> int:
+        """Memory that can be allocated now."""
+        ...
+
     def stream(self, priority: int = 0) -> Stream:
         """``priority`` 0 is the lowest; larger runs first, clamped to what the device knows."""
         ...
@@ -186,12 +217,18 @@ class Device(Protocol):
         """Host memory the device copies from and to without staging."""
         ...
 
-    def can_access_peer(self, peer: Device) -> bool: ...
+    def can_access_peer(self, peer: Device) -> bool:
+        """Whether ``enable_peer_access`` can work; a device can always access itself."""
+        ...
+
     def enable_peer_access(self, peer: Device) -> None:
         """This device may address ``peer``'s memory. Idempotent. Raises ``Unsupported``."""
         ...
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        """Waits for all streams. Raises as ``Stream.synchronize``."""
+        ...
+
     def close(self) -> None:
         """Frees everything that is left."""
         ...

@@ -19,10 +19,12 @@ class Context:
     streams: Sequence[Stream]
     """One per device; the measured stream is ``streams[0]``."""
     buffers: Mapping[str, Buffer]
+    """By name, filled; buffers without a fill hold anything."""
     modules: Sequence[Mapping[str, Module]]
     """Per device, by unit: ``modules[0]["main"]``."""
 
     def function(self, name: str, unit: str = "main", device: int = 0) -> Function:
+        """An entry point loaded on the device at that position. Raises ``LaunchError`` naming those that exist."""
         return self.modules[device][unit].function(name)
 
 
@@ -56,4 +58,6 @@ class Workload(Protocol):
         """Figures only the workload knows (capture time, bytes reserved), asked for after the measurement."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Gives back what the workload itself allocated; the plan's buffers and streams are the worker's."""
+        ...

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from runner.backend.base import BackendError, Buffer, Device, DeviceInfo, Event, Module, Stream
+from runner.backend.base import Buffer, Device, DeviceInfo, Event, Module, Stream, Unsupported
 from runner.backend.host.event import HostEvent
 from runner.backend.host.library import HostModule, Threads
 from runner.backend.host.memory import Heap, HostBuffer, PageLocked
@@ -68,12 +68,12 @@ class HostDevice:
         return self.locked.array(shape, np.dtype(dtype))
 
     def can_access_peer(self, peer: Device) -> bool:
-        """Every other virtual device of the same backend."""
-        return isinstance(peer, HostDevice) and peer.backend is self.backend and peer is not self
+        """Every virtual device of the same backend."""
+        return isinstance(peer, HostDevice) and peer.backend is self.backend
 
     def enable_peer_access(self, peer: Device) -> None:
         if not self.can_access_peer(peer):
-            raise BackendError(f"host device {self.info.ordinal} has no peer access to device {peer.info.ordinal}")
+            raise Unsupported(f"host device {self.info.ordinal} has no peer access to device {peer.info.ordinal}")
         self._peers.add(peer.info.ordinal)
 
     def may_address(self, owner: Device) -> bool:
