@@ -150,6 +150,7 @@ def _command(hydra: Hydra, args: argparse.Namespace, parser: argparse.ArgumentPa
 def _run(hydra: Hydra, args: argparse.Namespace) -> int:
     from runner.task import task
 
+    args.multirun = args.multirun or _study_sweeps(hydra, args.overrides)
     mode = "hydra.mode=MULTIRUN" if args.multirun else "hydra.mode=RUN"
     chosen = [line for line in args.overrides if line.startswith("hydra.mode=")]
     if args.multirun or not chosen:
@@ -162,6 +163,14 @@ def _run(hydra: Hydra, args: argparse.Namespace) -> int:
         with results_folder(Path.cwd()):
             answer = hydra.run(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
     return _exit_code(answer)
+
+
+def _study_sweeps(hydra: Hydra, overrides: list[str]) -> bool:
+    """Whether a study was named that has points of its own: then no -m is needed."""
+    if not any(line.startswith("experiments=") for line in overrides):
+        return False
+    study = hydra.compose_config(CONFIG_NAME, overrides, RunMode.RUN).study
+    return bool(study.grid or study.zip)
 
 
 def _exit_code(answer: Any) -> int:

@@ -66,6 +66,11 @@ def test_a_sweep(run: Any, calls: Calls, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".hydra")) and not list(tmp_path.rglob("*.log"))
 
 
+def test_a_study_with_points_of_its_own_needs_no_m(run: Any, calls: Calls) -> None:
+    assert run("experiments=together") == 0
+    assert len(calls.points) == 10
+
+
 def test_a_study_lists_what_it_skips(run: Any, calls: Calls) -> None:
     assert run("experiments=together", "-m") == 0
     assert len(calls.points) == 10
