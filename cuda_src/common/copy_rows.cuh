@@ -15,23 +15,26 @@ struct Place {
     long long to;
 };
 
-// Copies rows 0 … count - 1, counted below 2^31; place(row, word) tells where the piece from `word` on goes. Needs
-// ceil(count * width / words of a unit / (kThreads * kUnroll)) blocks along x.
+// Copies rows 0 … count - 1, fewer than 2^31 of fewer than 2^22 words; place(row, word) tells where the piece that begins
+// at `word` goes. Needs ceil(count * width / words of a unit / (kThreads * kUnroll)) blocks along x.
 template <class Unit, class Placing>
 __device__ inline void copy_units(const int* from, int* to, long long count, long long width, const Placing& place) {
     constexpr int kWords = sizeof(Unit) / sizeof(int);
     const unsigned int units = static_cast<unsigned int>(width / kWords);
     const long long total = count * units;
-    const long long begin = static_cast<long long>(blockIdx.x) * (kThreads * kUnroll);
-    const unsigned int first_row = static_cast<unsigned int>(begin / units);
-    const unsigned int first_unit = static_cast<unsigned int>(begin - static_cast<long long>(first_row) * units);
+    // The tile's first unit over the units of a row, without a 64-bit division: every `units` tiles are kTile whole rows.
+    constexpr unsigned int kTile = kThreads * kUnroll;
+    const unsigned int cycle = blockIdx.x / units;
+    const unsigned int within = (blockIdx.x - cycle * units) * kTile;
+    const unsigned int first_row = cycle * kTile + within / units;
+    const unsigned int first_unit = within % units;
+    const long long begin = static_cast<long long>(blockIdx.x) * kTile;
     Unit held[kUnroll];
     long long target[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
         const unsigned int ahead = u * kThreads + threadIdx.x;
         if (begin + ahead >= total) continue;
-        // Within a tile 32 bits are enough; a 64-bit division would cost more than the copy.
         const unsigned int rows = (first_unit + ahead) / units;
         const unsigned int unit = first_unit + ahead - rows * units;
         const Place at = place(first_row + rows, unit * kWords);

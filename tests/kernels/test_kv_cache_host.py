@@ -21,6 +21,7 @@ from tests.kernels.plans import HOST, plan
         {"B": 1, "T": 1, "H": 1, "D": 1, "page": 1},
         {"B": 2, "T": 130, "H": 3, "D": 7, "page": 8},
         {"B": 2, "T": 5, "H": 4, "D": 3, "page": 64},  # H * D is a multiple of 4 and D is not
+        {"B": 1, "T": 3000, "H": 1, "D": 12, "page": 16},  # more tiles than pieces in a row
         {"B": 7, "T": 64, "H": 1, "D": 64, "page": 3},
     ],
     ids=lambda params: "-".join(str(value) for value in params.values()),
@@ -97,6 +98,7 @@ def test_sixteen_bytes_at_a_time_where_they_stay_together() -> None:
         ({"B": 0}, "B=0: must be at least 1"),
         ({"T": -5}, "T=-5: must be at least 1"),
         ({"D": "x"}, "D=x: must be an integer"),
+        ({"H": 4096, "D": 4096}, "H * D is at most 4194303"),
         ({"B": 65536, "T": 65536}, "B * T is at most 2147483647 tokens"),
     ],
 )
