@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,7 +59,7 @@ class Filer:
         sent.left = len(waiting)
         if not waiting:
             return sent
-        try:
+        with _problem_of(sent, sweep_folder, "results"):
             self.store.open()
             with FileLock(sweep_folder / LOCK_FILE, timeout=wait_s):
                 self._notice_others(sweep_folder)
@@ -67,12 +68,6 @@ class Filer:
                     self._one(folder, swept, sent)
                     if budget_s is not None and time.monotonic() - begun > budget_s:
                         break
-        except Timeout:
-            sent.problem = f"another process is filing the results in {sweep_folder}"
-        except (TrackingUnavailable, DocumentError) as error:
-            sent.problem = str(error)
-        except OSError as error:
-            sent.problem = f"cannot file the results in {sweep_folder}: {error.strerror or error}"
         return sent
 
     def summary(self, sweep_folder: Path, wait_s: float = 60.0) -> Sent:
@@ -80,7 +75,7 @@ class Filer:
         sent = Sent(left=1)
         if spool.is_filed(sweep_folder):
             return Sent([spool.filed_run(sweep_folder)])
-        try:
+        with _problem_of(sent, sweep_folder, "summary"):
             sweep = spool.read_sweep(sweep_folder)
             self.store.open()
             results, runs = gather(sweep_folder)
@@ -89,13 +84,7 @@ class Filer:
                 report = sweep_folder / spool.REPORT_FOLDER
                 run_id = self.store.file_summary(sweep, results, runs, report)
                 spool.mark_filed(sweep_folder, self.store.location.shown, run_id)
-                sent = Sent([run_id])
-        except Timeout:
-            sent.problem = f"another process is filing the results in {sweep_folder}"
-        except (TrackingUnavailable, DocumentError) as error:
-            sent.problem = str(error)
-        except OSError as error:
-            sent.problem = f"cannot file the summary of {sweep_folder}: {error.strerror or error}"
+                sent.run_ids, sent.left = [run_id], 0
         return sent
 
     def _one(self, folder: Path, swept: Sequence[str], sent: Sent) -> None:
@@ -122,6 +111,19 @@ class Filer:
         if not ours:
             self.store.refresh()
             write_text(token, self._token)
+
+
+@contextmanager
+def _problem_of(sent: Sent, sweep_folder: Path, what: str) -> Iterator[None]:
+    """Whatever keeps ``what`` from being filed becomes ``sent.problem``."""
+    try:
+        yield
+    except Timeout:
+        sent.problem = f"another process is filing the {what} of {sweep_folder}"
+    except (TrackingUnavailable, DocumentError) as error:
+        sent.problem = str(error)
+    except OSError as error:
+        sent.problem = f"cannot file the {what} of {sweep_folder}: {error.strerror or error}"
 
 
 def slim(result: Result) -> Result:
