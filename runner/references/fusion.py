@@ -1,7 +1,7 @@
 """Reference of ``fusion``: RMSNorm of x + residual, the scale of each row, and what its levels round.
 
-The ``…_quant`` checks get the ratio norm / scale as it is before rounding: a level within half of it is the nearest one,
-whichever way the device's last bit tips a ratio that lies between two.
+The ``…_quant`` checks get the ratio norm / scale as it is before rounding: a level within half of it is the
+nearest one, whichever way the device's last bit tips a ratio that lies between two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> npt.NDArr
     if check.name.endswith("_scale"):
         return np.asarray(scale)
     unit = scale[:, np.newaxis]
-    return np.divide(norm, unit, out=np.zeros_like(norm), where=unit != 0)
+    ratios: npt.NDArray[np.float64] = np.divide(norm, unit, out=np.zeros_like(norm), where=unit != 0)
+    return ratios
 
 
 def normalised(case: Case, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
