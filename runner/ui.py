@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from runner.record import probe
 from runner.record.links import UI_PORT
 from runner.record.location import Location, TrackingUnavailable, locate
 
@@ -117,10 +118,12 @@ def _check(port: int, location: Location) -> bool:
         raise ValueError(
             f"there is no store at {location.database} yet: run an experiment first, or give uri=sqlite:///<file>"
         )
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if location.kind == "sqlite":
+        probe.check_file(location)
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            trial.bind((HOST, port))
         except OSError as error:
             raise ValueError(
                 f"port {port} cannot be used ({error.strerror}): choose another, python -m runner.ui port={port + 1}"

@@ -50,6 +50,15 @@ def test_no_store_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert f"there is no store at {tmp_path}/none.db yet: run an experiment first" in capsys.readouterr().err
 
 
+def test_a_file_that_is_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.db").write_text("not a database, and long enough to be looked at " * 40)
+    assert ui.main([f"port={free_port()}", f"uri=sqlite:///{tmp_path}/s.db"]) == 1
+    assert (
+        capsys.readouterr().err
+        == f"sqlite:///{tmp_path}/s.db is not a usable SQLite database: file is not a database\n"
+    )
+
+
 def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.db").write_bytes(b"")
     with socket.socket() as taken:

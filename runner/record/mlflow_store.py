@@ -216,6 +216,8 @@ def _client(location: Location) -> MlflowClient:
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)  # its import sets INFO
+    # Prints a traceback, parameters included, for each error that it also raises.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     mlflow.store.db.utils.MAX_RETRY_COUNT = 2  # by default a database that refuses costs 100 s
     if location.kind == "sqlite":
         _create_database(location.database, location.artifacts)

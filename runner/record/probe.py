@@ -60,7 +60,7 @@ def _check_sqlite(location: Location) -> None:
     if database.is_file():
         if not os.access(database, os.W_OK):
             raise TrackingUnavailable(f"{location.shown} cannot be written: check its owner and mode")
-        _check_header(location)
+        check_file(location)
     elif database.exists():
         raise TrackingUnavailable(f"{location.shown} is not a file: name the database, {database / 'mlflow.db'}")
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
@@ -69,8 +69,8 @@ def _check_sqlite(location: Location) -> None:
         raise TrackingUnavailable(f"no space left for {location.shown}; free some, then send what is left")
 
 
-def _check_header(location: Location) -> None:
-    """A file that is no SQLite database would cost MLflow's retries."""
+def check_file(location: Location) -> None:
+    """Raises ``TrackingUnavailable`` for a file that is no SQLite database: it would cost MLflow's retries."""
     try:
         connection = sqlite3.connect(f"file:{quote(str(location.database))}?mode=ro", uri=True, timeout=3.0)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sqlite3
@@ -320,3 +321,22 @@ def test_no_other_file_imports_mlflow(repository: Path) -> None:
     ]
     assert set(users) == {"runner/record/mlflow_store.py"}
     assert mlflow_store.SUMMARY_EXPERIMENT == "sweeps"
+
+
+def test_a_locked_store_is_one_line_and_no_traceback(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    store.experiment_id("made")
+    code = (
+        "import sys; from runner.record.location import TrackingUnavailable, locate\n"
+        "from runner.record.mlflow_store import MlflowStore\n"
+        "try: store = MlflowStore(locate(sys.argv[1])); store.open(); store.experiment_id('other')\n"
+        "except TrackingUnavailable as error: print(error)\n"
+    )
+    with contextlib.closing(sqlite3.connect(location.database, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        done = subprocess.run(
+            [sys.executable, "-c", code, location.uri], capture_output=True, text=True, timeout=120, check=False
+        )
+    assert done.stdout.strip() == (
+        f"{location.uri} is locked by another process; send what is left when that has ended"
+    )
+    assert "Traceback" not in done.stderr
