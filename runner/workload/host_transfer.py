@@ -112,16 +112,19 @@ class HostTransfer:
         return {"received": self._buffers["received"]}
 
     def metrics(self, variant: str) -> Mapping[str, float]:
-        """Rates of each way alone, the kernel's time alone, and ``overlap``.
+        """Rates of each way alone, the kernel's time alone, and for the pipeline ``overlap``.
 
         ``overlap``: of the time that could be hidden behind the longest stage, the part (0 to 1) that is. With one
-        copy engine the two ways share it and count as one stage. Absent where there is nothing to hide.
+        copy engine the two ways share it and count as one stage. Absent where there is nothing to hide, and for
+        the other variants, whose single stream runs one stage after another.
         """
         alone = {stage: self._time_us(variant, (stage,)) for stage in STAGES}
         nbytes = self._elements * 4
         engines = self._device.info.copy_engines
         found = {"copy_engines": float(engines), "compute_us": alone["compute"]}
         found |= {f"{way}_gbps": nbytes / alone[way] * 1e-3 for way in ("h2d", "d2h") if alone[way] > 0}
+        if variant != PIPELINE:
+            return found
         achieved = overlap(alone, self._time_us(variant, STAGES), engines)
         return found if achieved is None else {**found, "overlap": achieved}
 
