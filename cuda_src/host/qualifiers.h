@@ -28,8 +28,11 @@
 
 // A block runs on one OS thread. Under the address sanitizer there is one OS thread and a plain static, because
 // only plain globals get red zones.
+//
+// "used": otherwise GCC (ipa-reference) may conclude that no call out of a kernel writes the variable and read it before
+// a barrier instead of after; the other threads of the block run inside that call.
 #if HOST_SANITIZE
-#define __shared__ static
+#define __shared__ static __attribute__((used))
 #else
-#define __shared__ static thread_local
+#define __shared__ static thread_local __attribute__((used))
 #endif
