@@ -31,7 +31,7 @@ from omegaconf import Container, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 import runner
-from runner import paths
+from runner import paths, streams
 from runner.config.compose import CONFIG_NAME, Composer
 from runner.config.errors import ConfigError, from_exception, was_interrupted
 from runner.config.points import results_folder
@@ -58,6 +58,7 @@ _GROUPS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The whole command; returns the exit code. Hydra's own exceptions never reach the user."""
+    streams.prepare()
     parser = get_args_parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "--version" in given:
@@ -71,9 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever read our output has seen enough
-        from runner.report.terminal import silence  # with rich, which --help does without
-
-        silence()
+        streams.silence()
         return PASSED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -346,3 +346,24 @@ def test_an_interruption_while_importing_leaves_no_traceback(tmp_path: Path) -> 
     (tmp_path / "hydra.py").write_text("raise KeyboardInterrupt\n")
     answer = python("import sys; from runner.__main__ import run; sys.exit(run())", tmp_path)
     assert answer.returncode == 130 and answer.stderr == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "encoding", "told"),
+    [
+        ("", "ascii", ""),
+        (">&-", "utf-8", ""),
+        (">/dev/full", "utf-8", "standard output cannot be written: No space left on device; going on without it\n"),
+    ],
+)
+def test_a_poor_standard_output_stops_nothing(tmp_path: Path, redirection: str, encoding: str, told: str) -> None:
+    line = f"{sys.executable} -m runner gpu=host kernel=kv_quant \"model.title='ü'\" dry_run=true {redirection}"
+    answer = subprocess.run(
+        ["bash", "-c", line],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (answer.returncode, answer.stderr) == (0, told)

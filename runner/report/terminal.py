@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from rich.console import Console
+
+from runner.streams import silence
 
 
 class Terminal(Console):
@@ -15,9 +16,9 @@ class Terminal(Console):
         self.quiet = True
         silence()
 
-
-def silence() -> None:
-    """Sends what is still written to standard output nowhere, so that the interpreter's own last flush succeeds."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    def _check_buffer(self) -> None:
+        try:
+            super()._check_buffer()
+        except OSError as error:  # output sent to a file on a full disk
+            print(f"standard output cannot be written: {error.strerror}; going on without it", file=sys.stderr)
+            self.on_broken_pipe()
