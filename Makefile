@@ -11,7 +11,7 @@ BIN := .venv/bin
 CUDA_EXTRA := $(if $(filter no,$(CUDA)),,cuda-if-present)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gpu-test lint format ui clean
+.PHONY: help demo test gpu-test compile-test lint format ui clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.* ## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
@@ -26,6 +26,10 @@ test: lint ## Lint, types and all tests that need no GPU
 gpu-test: ## The tests that need an NVIDIA GPU and nvcc
 	@.ci/setup-venv dev cuda
 	$(BIN)/python -m pytest -q -m gpu $(PYTEST_ARGS)
+
+compile-test: ## Every kernel source through nvcc for every architecture: no warning, no spill
+	@.ci/setup-venv dev
+	RUNNER_ALL_ARCHITECTURES=1 $(BIN)/python -m pytest -q tests/kernels/test_compile.py $(PYTEST_ARGS)
 
 lint: ## ruff and mypy only
 	@.ci/setup-venv dev
