@@ -53,8 +53,10 @@ def inputs(case: Case, name: str) -> npt.NDArray[Any]:
     the compact rows, sorted by expert; ``compact_pos`` (T, K): the row of each choice.
     """
     if name == "gate":
-        raw = np.random.default_rng(key(case.seed, "gate")).uniform(0.1, 1.0, (case["T"], case["K"]))
-        return (raw / raw.sum(axis=1, keepdims=True)).astype(np.float32)
+        random = np.random.default_rng(key(case.seed, "gate"))
+        raw: npt.NDArray[np.float64] = random.uniform(0.1, 1.0, (case["T"], case["K"]))
+        gate: npt.NDArray[np.float32] = (raw / raw.sum(axis=1, keepdims=True)).astype(np.float32)
+        return gate
     made = route(case)
     tokens = np.repeat(np.arange(case["T"]), case["K"])
     if name in ("slot_token", "token_slot"):
