@@ -54,6 +54,16 @@ __device__ inline int bin_of(float below) {
     return scaled < static_cast<float>(kBins) ? static_cast<int>(scaled) : kBins;
 }
 
+// Smallest count, at most 2^23, with count * weight >= sum > 0. Bit by bit: a division of 64 bits is a call.
+__device__ inline unsigned long long count_to_reach(unsigned long long sum, unsigned long long weight) {
+    unsigned long long short_of = 0ULL;  // the largest count that does not reach it
+#pragma unroll 1
+    for (int bit = 22; bit >= 0; --bit) {
+        if ((short_of + (1ULL << bit)) * weight < sum) short_of += 1ULL << bit;
+    }
+    return short_of + 1ULL;
+}
+
 // What the three kernels hand on for each row.
 struct Nucleus {
     unsigned int largest;          // rank of the largest logit
@@ -336,9 +346,9 @@ extern "C" __global__ void __launch_bounds__(kThreads) top_p_cutoff_kernel(const
     if (threadIdx.x != 0) return;
     const float value = order::value_of(prefix);
     const unsigned long long weight = weight_of(largest - value);
-    const unsigned long long equal = (target - above + weight - 1ULL) / weight;
+    const unsigned long long equal = count_to_reach(target - above, weight);
     cutoff[row] = value;
-    mass[row] = static_cast<float>(static_cast<double>(above + equal * weight) / static_cast<double>(nucleus->total));
+    mass[row] = __fdividef(static_cast<float>(above + equal * weight), static_cast<float>(nucleus->total));
     kept[row] = static_cast<int>(__ldcg(&nucleus->above) + static_cast<unsigned int>(total >> 32) + equal);
     nucleus->largest = 0u;
     nucleus->candidates = 0u;

@@ -38,7 +38,7 @@ __device__ inline void find_largest(const float* logits, unsigned long long* par
     const long long parts = gridDim.x;
     LargestVisitor<kCount> visitor;
     visitor.largest.clear();
-    row_scan::scan<kThreads>(logits, row, width, blockIdx.x, parts, visitor);
+    row_scan::scan<kThreads>(logits, row, width, blockIdx.x, gridDim.x, visitor);
     visitor.largest.merge_block(scratch);
     if (parts > 1) {
         unsigned long long* mine = partial + row * parts * kCount;
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) sampler_softmax_sum_kerne
     const long long row = blockIdx.y;
     const long long parts = gridDim.x;
     SoftmaxSum total = {kLog2E * inv_temperature, kLowest, 0.0f};
-    row_scan::scan<kThreads>(logits, row, width, blockIdx.x, parts, total);
+    row_scan::scan<kThreads>(logits, row, width, blockIdx.x, gridDim.x, total);
     total.merge_block(maxima, sums);
     if (parts > 1) {
         float* mine = partial + row * parts * 2;

@@ -6,11 +6,11 @@ namespace row_scan {
 
 constexpr int kUnroll = 4;  // quads a thread has in flight
 
-// Part `part` of `parts` of a row goes to the block's kThreads threads, and each thread hands what it reads to `visitor`,
+// Part `part` of `parts` of a row, narrower than 2^32, goes to the block's kThreads threads, and each thread hands what it reads to `visitor`,
 // columns ascending: take(const float (&value)[4], int column) for four neighbours, take_one(value, column) for one.
 template <int kThreads, class Visitor>
-__device__ inline void scan(const float* data, long long row, long long width, long long part, long long parts,
-        Visitor& visitor) {
+__device__ inline void scan(const float* data, long long row, long long width, unsigned int part,
+        unsigned int parts, Visitor& visitor) {
     const long long begin = row * width, end = begin + width;
     long long first = (begin + 3) / 4, last = end / 4;  // whole quads
     if (last < first) last = first;
@@ -21,9 +21,12 @@ __device__ inline void scan(const float* data, long long row, long long width, l
         visitor.take_one(data[begin + threadIdx.x], static_cast<int>(threadIdx.x));
     }
     const float4* quads = reinterpret_cast<const float4*>(data);
-    const long long count = last - first;
-    const long long stop = first + (part + 1) * count / parts;
-    for (long long quad = first + part * count / parts + threadIdx.x; quad < stop; quad += kUnroll * kThreads) {
+    // Equal shares, in 32 bits: a division of 64 is a call. The first `more` parts have one quad more.
+    const unsigned int count = static_cast<unsigned int>(last - first);
+    const unsigned int share = count / parts, more = count % parts;
+    const long long start = first + static_cast<long long>(part) * share + (part < more ? part : more);
+    const long long stop = start + share + (part < more ? 1 : 0);
+    for (long long quad = start + threadIdx.x; quad < stop; quad += kUnroll * kThreads) {
         float4 loaded[kUnroll];
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
