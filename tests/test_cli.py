@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import logging
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,17 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 @pytest.fixture
-def run(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Runs a command in an empty folder; returns the exit code."""
     monkeypatch.chdir(tmp_path)
+    handlers, level = list(logging.root.handlers), logging.root.level
 
     def command(*arguments: str) -> int:
         return main(["--config-dir", str(FAMILY), *arguments])
 
-    return command
+    yield command
+    logging.root.handlers[:] = handlers  # --info leaves one that writes to this test's captured stream
+    logging.root.setLevel(level)
 
 
 def written(folder: Path) -> str:
