@@ -69,7 +69,7 @@ def _run(cfg: DictConfig) -> dict[str, Any]:
 def _point(cfg: DictConfig, folder: Path) -> Point:
     hydra = cast(DictConfig, HydraConfig.get())
     if OmegaConf.is_missing(cfg.kernel, "name"):
-        raise no_kernel(GlobalHydra.instance().config_loader().get_group_options("kernel"))
+        raise no_kernel(GlobalHydra.instance().config_loader().get_group_options("kernel"), cfg.kernel)
     apply_scale(cfg)
     config = to_experiment(cfg)
     check(config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -28,13 +29,17 @@ def evaluate(expected: Expected, plan: Plan, case: Case, check: Check, rows: npt
     """Calls ``expected`` for ``rows`` (flat indices over the output's first ``row_dims`` dimensions).
 
     Returns shape ``(len(rows), *output.dims[row_dims:])``: float64, or int64 from a reference in integers.
-    Raises ``BadReference`` for another shape, another dtype (a float32 answer is not a truth), or values
-    that are not finite.
+    Raises ``BadReference`` when it raises, and for another shape, another dtype (a float32 answer is not a truth),
+    or values that are not finite.
     """
     output = plan.buffer(check.output)
     shape = (len(rows), *output.dims[check.row_dims :])
-    answer = expected(case, check, rows)
     where = f"reference {plan.reference}, check {check.name!r}"
+    try:
+        answer = expected(case, check, rows)
+    except (Exception, SystemExit) as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise BadReference(f"{where}: {type(error).__name__}: {error} ({place.filename}:{place.lineno})") from error
     if not isinstance(answer, np.ndarray):
         raise BadReference(f"{where}: returned {type(answer).__name__}, must be a NumPy array")
     if answer.shape != shape:

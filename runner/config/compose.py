@@ -145,7 +145,7 @@ class Head:
     def require_kernel(self) -> None:
         """Raises ``ConfigError`` naming the families when none was chosen."""
         if OmegaConf.is_missing(self.cfg.kernel, "name"):
-            raise no_kernel(self._composer.options("kernel"))
+            raise no_kernel(self._composer.options("kernel"), self.cfg.kernel)
 
     @cached_property
     def study(self) -> dict[str, Any]:

@@ -52,8 +52,11 @@ def unknown_option(group: str, option: str, options: Sequence[str]) -> ConfigErr
     return ConfigError(f"{group}={option}: no such option; {choose_from(option, options)}")
 
 
-def no_kernel(families: Sequence[str]) -> ConfigError:
-    """No family was chosen, or there are none to choose from."""
+def no_kernel(families: Sequence[str], kernel: DictConfig) -> ConfigError:
+    """No family was chosen, the chosen one (``kernel``) has no name, or there are none to choose from."""
+    if kernel.variants:
+        known = ", ".join(map(str, kernel.variants))
+        return ConfigError(f"kernel: the chosen family (variants {known}) has no name: add name: … to its YAML file")
     if not families:
         return ConfigError("kernel: no family is installed (conf/kernel is empty)")
     return ConfigError(f"kernel: choose a family, e.g. kernel={families[0]}; known: {', '.join(families)}")

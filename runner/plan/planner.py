@@ -26,6 +26,7 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
     for memory) or ``FamilyError`` (the family's YAML).
     """
     kernel = config.kernel
+    _check_source(kernel)
     params = checked_parameters(kernel)
     symbols = _symbols(kernel, params, target)
     evaluate = Evaluator(symbols)
@@ -166,6 +167,12 @@ def _used(rule: str, symbols: dict[str, Value]) -> str:
     return ", ".join(f"{name}={symbols[name]}" for name in names)
 
 
+def _check_source(kernel: Kernel) -> None:
+    launches = [*kernel.prepare, *(launch for variant in kernel.variants.values() for launch in variant.launches)]
+    if launches and not kernel.source:
+        raise FamilyError(f"{kernel.name}: source: name the .cu file that holds {launches[0].function}")
+
+
 def _source(kernel: Kernel, roots: Sequence[Path]) -> Path:
     return _find(kernel.source, roots, f"{kernel.name}: source")
 
@@ -198,7 +205,12 @@ def _workload(kernel: Kernel) -> WorkloadRef:
 
 
 def _check_devices(config: Config, plan: Plan) -> None:
-    highest = max((buffer.device for buffer in plan.buffers), default=0)
+    variants = config.kernel.variants.values()
+    launches = [*config.kernel.prepare, *(launch for variant in variants for launch in variant.launches)]
+    named = [*(buffer.device for buffer in plan.buffers), *(launch.device for launch in launches)]
+    if min(named, default=0) < 0:
+        raise FamilyError(f"{config.kernel.name}: device={min(named)}: devices count from 0")
+    highest = max(named, default=0)
     if highest >= len(plan.devices):
         example = ",".join(map(str, range(highest + 1)))
         needs = f"{config.kernel.name} needs {highest + 1} devices: devices=[{example}]"

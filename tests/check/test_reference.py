@@ -125,3 +125,14 @@ def test_integers_stay_integers() -> None:
 def test_a_bad_answer_is_refused(answer: Any, message: str) -> None:
     with pytest.raises(BadReference, match=message):
         evaluate(answer)
+
+
+@pytest.mark.parametrize("error", [KeyError("boom"), ZeroDivisionError("boom"), SystemExit("boom")])
+def test_a_reference_that_raises_is_named_with_its_line(error: BaseException) -> None:
+    def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        raise error
+
+    with pytest.raises(
+        BadReference, match=rf"refs\.scan, check 'scan': {type(error).__name__}: .*boom.*{__file__}:\d+"
+    ):
+        reference.evaluate(expected, plan(), Case(plan()), CHECK, ROWS)

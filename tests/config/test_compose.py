@@ -99,3 +99,10 @@ def test_a_point_takes_a_few_milliseconds(composer: Composer) -> None:
 def test_no_kernel_names_the_families(composer: Composer) -> None:
     with pytest.raises(ConfigError, match=r"choose a family, e\.g\. kernel=\w+; known: .*toy"):
         composer.head([], []).require_kernel()
+
+
+def test_a_family_without_a_name_is_told_apart_from_none_at_all(composer: Composer) -> None:
+    with pytest.raises(
+        ConfigError, match=r"the chosen family \(variants fp32, q8\) has no name: add name: … to its YAML"
+    ):
+        composer.head(("kernel=toy",), ("kernel.name='???'",)).require_kernel()

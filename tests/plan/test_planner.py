@@ -196,3 +196,20 @@ def test_figures_over_the_time_are_tried_while_planning(tmp_path: Path) -> None:
     family.variants["plain"].timed = {"rows_per_s": "R / time_ms"}
     with pytest.raises(FamilyError, match="unknown name 'time_ms'; did you mean time_us"):
         planned(tmp_path, family)
+
+
+@pytest.mark.parametrize(("device", "told"), [(-1, "device=-1: devices count from 0"), (2, "needs 3 devices")])
+def test_a_device_that_a_launch_names_must_be_there(tmp_path: Path, device: int, told: str) -> None:
+    family = kernel()
+    family.variants["plain"].launches[0].device = device
+    with pytest.raises(ConfigError, match=told):
+        planned(tmp_path, family)
+    array = kernel()
+    array.buffers["x"].device = device
+    with pytest.raises(ConfigError, match=told):
+        planned(tmp_path, array)
+
+
+def test_launches_need_a_source(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"row_sum: source: name the \.cu file that holds quantise"):
+        planned(tmp_path, kernel(source=""))
