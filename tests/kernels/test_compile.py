@@ -10,23 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.plans import FAMILIES, SOURCES
+from tests.kernels.plans import FAMILIES, SOURCES, plan
 
 NVCC = shutil.which("nvcc")
 FIRST = "sm_90a"
 OTHERS = ("sm_75", "sm_80", "sm_89", "sm_100a", "sm_120a")
 ALL = os.environ.get("RUNNER_ALL_ARCHITECTURES") == "1"
 """The other architectures take minutes: ``make compile-test`` asks for them."""
-SIZES = {"kv_quant": ("HEAD_DIM", (80, 256)), "quant_decode": ("GROUP", (32, 96))}
+SIZES = {
+    "kv_quant": ("HEAD_DIM", (80, 256)),
+    "gqa_decode": ("HEAD_DIM", (80, 256)),
+    "paged_kv_decode": ("HEAD_DIM", (80, 256)),
+    "quant_decode": ("GROUP", (32, 96)),
+}
 """Definitions that change the registers a kernel needs, besides the source's own default."""
 _FUNCTION = re.compile(r"Function properties for (\w+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores")
 
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no CUDA toolkit (nvcc is not on the PATH)")
 
 
-def compiled(family: str, arch: str, folder: Path, *flags: str) -> dict[str, tuple[int, int]]:
-    """Kernel → (stack bytes, spilled bytes). Fails on any warning."""
-    command = [str(NVCC), "-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas=-v", "-Werror=all-warnings", *flags]
+def compiled(family: str, arch: str, folder: Path, **defines: int) -> dict[str, tuple[int, int]]:
+    """Kernel → (stack bytes, spilled bytes), with the plan's own definitions or others. Fails on any warning."""
+    macros = {**plan(family).defines, **defines}
+    command = [str(NVCC), "-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas=-v", "-Werror=all-warnings"]
+    command += ["-I", str(SOURCES), *(f"-D{name}={value}" for name, value in macros.items())]
     command += ["-o", str(folder / "out.cubin"), str(SOURCES / f"{family}.cu")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     text = done.stdout + done.stderr
@@ -34,8 +41,8 @@ def compiled(family: str, arch: str, folder: Path, *flags: str) -> dict[str, tup
     return {name: (int(stack), int(spilled)) for name, stack, spilled in _FUNCTION.findall(text)}
 
 
-def require_registers_only(family: str, arch: str, folder: Path, *flags: str) -> None:
-    used = compiled(family, arch, folder, *flags)
+def require_registers_only(family: str, arch: str, folder: Path, **defines: int) -> None:
+    used = compiled(family, arch, folder, **defines)
     assert used, "the compiler reported no kernel"
     assert {name: what for name, what in used.items() if what != (0, 0)} == {}
 
@@ -52,19 +59,19 @@ def test_other_architectures(family: str, arch: str, tmp_path: Path) -> None:
     require_registers_only(family, arch, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not ALL, reason="make compile-test compiles all sizes")
 @pytest.mark.parametrize(
-    ("family", "define"),
-    [(family, f"-D{macro}={size}") for family, (macro, sizes) in SIZES.items() for size in sizes],
+    ("family", "macro", "size"),
+    [(family, macro, size) for family, (macro, sizes) in SIZES.items() for size in sizes],
 )
-def test_sizes_that_are_compiled_in(family: str, define: str, tmp_path: Path) -> None:
-    require_registers_only(family, FIRST, tmp_path, define)
+def test_sizes_that_are_compiled_in(family: str, macro: str, size: int, tmp_path: Path) -> None:
+    require_registers_only(family, FIRST, tmp_path, **{macro: size})
 
 
 @pytest.mark.parametrize(
-    ("family", "define", "message"),
-    [("kv_quant", "-DHEAD_DIM=24", "HEAD_DIM"), ("quant_decode", "-DGROUP=0", "GROUP")],
+    ("family", "macro", "size"),
+    [("kv_quant", "HEAD_DIM", 24), ("quant_decode", "GROUP", 0)],
 )
-def test_impossible_sizes_do_not_compile(family: str, define: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=message):
-        compiled(family, "sm_90a", tmp_path, define)
+def test_impossible_sizes_do_not_compile(family: str, macro: str, size: int, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=macro):
+        compiled(family, "sm_90a", tmp_path, **{macro: size})
