@@ -32,7 +32,8 @@ def inputs(case: Case, name: str) -> npt.NDArray[np.int64]:
     place = np.arange(draft)
     proposals = _drawn(case, "draft_ids", windows * draft, VOCABULARY).reshape(windows, draft)
     proposals = np.where(place < accepted, target[:, :draft], proposals)
-    return np.where(place == accepted, (target[:, :draft] + 1) % VOCABULARY, proposals)
+    proposals[place == accepted] = ((target[:, :draft] + 1) % VOCABULARY)[place == accepted]
+    return proposals
 
 
 def lengths(case: Case) -> npt.NDArray[np.int64]:
