@@ -30,7 +30,7 @@ def inputs(case: Case, name: str) -> npt.NDArray[np.int64]:
         emitted: npt.NDArray[np.int64] = target[np.arange(draft + 1) <= accepted]
         return emitted
     place = np.arange(draft)
-    proposals = _drawn(case, "draft_ids", windows * draft, VOCABULARY).reshape(windows, draft)
+    proposals: npt.NDArray[np.int64] = _drawn(case, "draft_ids", windows * draft, VOCABULARY).reshape(windows, draft)
     proposals = np.where(place < accepted, target[:, :draft], proposals)
     proposals[place == accepted] = ((target[:, :draft] + 1) % VOCABULARY)[place == accepted]
     return proposals
@@ -46,7 +46,8 @@ def lengths(case: Case) -> npt.NDArray[np.int64]:
     if probability == 0:
         return np.full(windows, case["accept"], dtype=np.int64)
     drawn = _drawn(case, "acceptance", windows * draft, 1 << 24).reshape(windows, draft)
-    found = np.cumprod(drawn < probability * (1 << 24), axis=1).sum(axis=1).astype(np.int64)
+    kept = np.cumprod(drawn < probability * (1 << 24), axis=1)
+    found: npt.NDArray[np.int64] = kept.sum(axis=1).astype(np.int64)
     order = np.argsort(_drawn(case, "correction", windows, 1 << 31), kind="stable")
     while (missing := int(case["accepted_drafts"] - found.sum())) != 0:
         step = 1 if missing > 0 else -1
