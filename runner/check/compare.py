@@ -85,7 +85,7 @@ def errors(got: npt.NDArray[Any], ref: npt.NDArray[Any]) -> tuple[float, float, 
     error = np.abs(got - ref)
     norm = float(np.linalg.norm(ref))
     floor = RELATIVE_FLOOR * norm / math.sqrt(ref.size)
-    denominator = np.maximum(np.abs(ref), max(floor, np.finfo(np.float64).tiny))
+    denominator = np.maximum(np.abs(ref), max(floor, float(np.finfo(np.float64).tiny)))
     largest = float(error.max())
     # Against a reference that is zero everywhere there is no relative error; the absolute one says it all.
     relative = float((error / denominator).max()) if norm > 0 else largest

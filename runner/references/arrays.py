@@ -27,8 +27,8 @@ def elements(case: Case, name: str, rows: npt.NDArray[np.int64], total: int) -> 
 
 def scale_of(values: npt.NDArray[np.float32], levels: float) -> npt.NDArray[np.float32]:
     """Largest magnitude along the last axis over ``levels``, float32, that axis kept with size 1."""
-    scale: npt.NDArray[np.float32] = np.max(np.abs(values), axis=-1, keepdims=True) / np.float32(levels)
-    return scale
+    largest = np.asarray(np.max(np.abs(values), axis=-1, keepdims=True), dtype=np.float32)
+    return np.asarray(largest / np.float32(levels), dtype=np.float32)
 
 
 def to_levels(

@@ -29,6 +29,7 @@ def _stored(row: npt.NDArray[np.float32], levels: float | None, group: int) -> n
     if levels is None:
         return row.astype(np.float64)
     whole = len(row) // group * group
+    parts: list[npt.NDArray[np.float64]]
     parts = [through_int(row[:whole].reshape(-1, group), levels).ravel()] if whole else []
     if whole < len(row):
         parts.append(through_int(row[whole:], levels))

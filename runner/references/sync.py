@@ -29,7 +29,7 @@ def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> npt.NDArr
     if check.name.endswith("_tokens"):
         chosen = rows * STRIDE % count
         state = elements(case, "initial", chosen, count)
-        tokens = np.zeros(len(rows), np.int64)
+        tokens: npt.NDArray[np.int64] = np.zeros(len(rows), np.int64)
         for step in range(int(rows.max()) + 1 if len(rows) else 0):
             state = advance(state, chosen, step)
             tokens = np.where(rows == step, token(state), tokens)

@@ -157,6 +157,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return {key: _value(arguments[1], entry, _join(where, key)) for key, entry in value.items()}
     if dataclasses.is_dataclass(hint):
         return _build(typing.cast("type[Any]", hint), value, where)
+    if origin is not None:  # a list or dict that the value is not; before 3.11 it would pass for a class
+        raise DocumentError(f"{where}: {value!r} is not of type {hint}")
     if isinstance(hint, type) and issubclass(hint, Enum):
         allowed = [member.value for member in hint]
         if value not in allowed:

@@ -103,7 +103,7 @@ def _scores(values: npt.NDArray[np.float64], median: float) -> npt.NDArray[np.fl
     """Robust z-scores, never negative."""
     distance = np.abs(values - median)
     spread = max(1.4826 * float(np.median(distance)), SCORE_FLOOR * abs(median), np.finfo(np.float64).tiny)
-    return distance / spread
+    return np.asarray(distance / spread, dtype=np.float64)
 
 
 def _median_interval(ordered: npt.NDArray[np.float64], confidence: float = 0.95) -> tuple[float, float] | None:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,23 +18,23 @@ FIRST = "sm_90a"
 OTHERS = ("sm_75", "sm_80", "sm_89", "sm_100a", "sm_120a")
 ALL = os.environ.get("RUNNER_ALL_ARCHITECTURES") == "1"
 """The other architectures take minutes: ``make compile-test`` asks for them."""
-SIZES = {
-    "kv_quant": ("HEAD_DIM", (80, 256)),
-    "gqa_decode": ("HEAD_DIM", (80, 256)),
-    "paged_kv_decode": ("HEAD_DIM", (80, 256)),
-    "quant_decode": ("GROUP", (32, 96)),
+SIZES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "kv_quant": ("D", (80, 256)),
+    "gqa_decode": ("D", (80, 256)),
+    "paged_kv_decode": ("D", (80, 256)),
+    "quant_decode": ("group", (32, 96)),
+    "fusion": ("H", (100, 896, 16384)),
 }
-"""Definitions that change the registers a kernel needs, besides the source's own default."""
+"""Parameters that are compiled in and change the registers a kernel needs, besides their defaults."""
 _FUNCTION = re.compile(r"Function properties for (\w+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores")
 
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no CUDA toolkit (nvcc is not on the PATH)")
 
 
-def compiled(family: str, arch: str, folder: Path, **defines: int) -> dict[str, tuple[int, int]]:
-    """Kernel → (stack bytes, spilled bytes), with the plan's own definitions or others. Fails on any warning."""
-    macros = {**plan(family).defines, **defines}
+def compiled(family: str, arch: str, folder: Path, defines: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Kernel → (stack bytes, spilled bytes). Fails on any warning."""
     command = [str(NVCC), "-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas=-v", "-Werror=all-warnings"]
-    command += ["-I", str(SOURCES), *(f"-D{name}={value}" for name, value in macros.items())]
+    command += ["-I", str(SOURCES), *(f"-D{name}={value}" for name, value in defines.items())]
     command += ["-o", str(folder / "out.cubin"), str(SOURCES / f"{family}.cu")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     text = done.stdout + done.stderr
@@ -41,8 +42,8 @@ def compiled(family: str, arch: str, folder: Path, **defines: int) -> dict[str, 
     return {name: (int(stack), int(spilled)) for name, stack, spilled in _FUNCTION.findall(text)}
 
 
-def require_registers_only(family: str, arch: str, folder: Path, **defines: int) -> None:
-    used = compiled(family, arch, folder, **defines)
+def require_registers_only(family: str, arch: str, folder: Path, params: Mapping[str, int] | None = None) -> None:
+    used = compiled(family, arch, folder, plan(family, params).defines)
     assert used, "the compiler reported no kernel"
     assert {name: what for name, what in used.items() if what != (0, 0)} == {}
 
@@ -61,11 +62,11 @@ def test_other_architectures(family: str, arch: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not ALL, reason="make compile-test compiles all sizes")
 @pytest.mark.parametrize(
-    ("family", "macro", "size"),
-    [(family, macro, size) for family, (macro, sizes) in SIZES.items() for size in sizes],
+    ("family", "letter", "size"),
+    [(family, letter, size) for family, (letter, sizes) in SIZES.items() for size in sizes],
 )
-def test_sizes_that_are_compiled_in(family: str, macro: str, size: int, tmp_path: Path) -> None:
-    require_registers_only(family, FIRST, tmp_path, **{macro: size})
+def test_sizes_that_are_compiled_in(family: str, letter: str, size: int, tmp_path: Path) -> None:
+    require_registers_only(family, FIRST, tmp_path, {letter: size})
 
 
 @pytest.mark.parametrize(
@@ -74,4 +75,4 @@ def test_sizes_that_are_compiled_in(family: str, macro: str, size: int, tmp_path
 )
 def test_impossible_sizes_do_not_compile(family: str, macro: str, size: int, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=macro):
-        compiled(family, "sm_90a", tmp_path, **{macro: size})
+        compiled(family, "sm_90a", tmp_path, {macro: str(size)})

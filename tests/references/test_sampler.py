@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from runner.references.sampler import expected
@@ -12,13 +13,13 @@ LOGITS = 4 * uniform(1, 3, 37)
 TIED = np.random.default_rng(2).integers(-2, 3, (3, 37)).astype(np.float32)
 
 
-def ordered(row: np.ndarray) -> list[int]:
+def ordered(row: npt.NDArray[np.float32]) -> list[int]:
     """Indices from the largest logit down, of equal ones the lowest first, by comparing pairs."""
     return sorted(range(len(row)), key=lambda i: (-float(row[i]), i))
 
 
 @pytest.mark.parametrize("logits", [LOGITS, TIED], ids=["distinct", "tied"])
-def test_largest_against_a_sort_of_pairs(logits: np.ndarray) -> None:
+def test_largest_against_a_sort_of_pairs(logits: npt.NDArray[np.float32]) -> None:
     given = case({"temperature": 1.0}, logits=logits)
     for row in range(3):
         order = ordered(logits[row])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from runner.references.sync import expected
@@ -32,7 +33,7 @@ def single(value: Fraction) -> Fraction:
     return round(value / unit) * unit
 
 
-def loop(initial: np.ndarray, steps: int) -> tuple[list[Fraction], list[int]]:
+def loop(initial: npt.NDArray[np.float32], steps: int) -> tuple[list[Fraction], list[int]]:
     state = [Fraction(float(value)) for value in initial]
     tokens = []
     for step in range(steps):
