@@ -157,16 +157,15 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return {key: _value(arguments[1], entry, _join(where, key)) for key, entry in value.items()}
     if dataclasses.is_dataclass(hint):
         return _build(typing.cast("type[Any]", hint), value, where)
-    if origin is not None:  # a list or dict that the value is not; before 3.11 it would pass for a class
-        raise DocumentError(f"{where}: {value!r} is not of type {hint}")
-    if isinstance(hint, type) and issubclass(hint, Enum):
+    plain = isinstance(hint, type) and origin is None  # dict[str, Any] passes for a class before Python 3.11
+    if plain and issubclass(hint, Enum):
         allowed = [member.value for member in hint]
         if value not in allowed:
             raise DocumentError(f"{where}: {value!r} is none of {', '.join(allowed)}")
         return hint(value)
     if hint is float and _is_number(value):
         return value
-    if isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+    if plain and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
     name = getattr(origin or hint, "__name__", str(hint))
     raise DocumentError(f"{where}: expected {name}, found {value!r}")
