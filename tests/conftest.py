@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from functools import lru_cache
@@ -54,6 +55,9 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         for name in _FOREIGN:
             patch.delenv(name, raising=False)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # Started in the background of a script: children would not hear the Ctrl-C that tests send them.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         patch.setenv("RUNNER_CACHE", str(tmp_path_factory.mktemp("runner-cache")))
         # A test never waits for an experiment of another command on this machine.
         patch.setenv("RUNNER_LOCKS", str(tmp_path_factory.mktemp("runner-locks")))

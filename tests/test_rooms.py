@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = {"paths", "exit_codes"}
+SHARED = {"paths", "exit_codes", "streams"}
 """Modules beside the rooms that every room may use."""
 
 
