@@ -10,7 +10,6 @@ from runner.config.schema import BufferSpec, CheckSpec, Kernel, LaunchSpec, Vari
 from runner.plan import dtypes
 from runner.plan.errors import FamilyError, PlanError
 from runner.plan.expressions import Evaluator
-from runner.plan.limits import MAX_GRID, MAX_THREADS
 from runner.plan.memory import nbytes
 from runner.plan.model import Argument, Buffer, Check, Fill, Launch, Unit, Variant
 
@@ -61,12 +60,6 @@ def launches(
 def _launch(spec: LaunchSpec, known: Mapping[str, Buffer], evaluate: Evaluator, unit: Unit, where: str) -> Launch:
     grid = _dim3(spec.grid, evaluate, f"{where}.grid")
     block = _dim3(spec.block, evaluate, f"{where}.block")
-    threads = block[0] * block[1] * block[2]
-    if not 1 <= threads <= MAX_THREADS:
-        raise PlanError(f"{where}.block", list(block), f"{threads} threads; a block has 1 to {MAX_THREADS}")
-    for axis, size, limit in zip("xyz", grid, MAX_GRID, strict=True):
-        if not 0 <= size <= limit:
-            raise PlanError(f"{where}.grid.{axis}", size, f"a grid has 0 to {limit} blocks along {axis}")
     shared = evaluate.integer(spec.shared, f"{where}.shared")
     if shared < 0:
         raise PlanError(f"{where}.shared", shared, "must not be negative")

@@ -10,6 +10,7 @@ from runner.config.schema import Config, Kernel
 from runner.plan import family
 from runner.plan.errors import FamilyError, PlanError
 from runner.plan.expressions import Evaluator, Value
+from runner.plan.limits import check_launches
 from runner.plan.memory import check_memory, nbytes
 from runner.plan.model import Buffer, Launch, Plan, Target, Variant, WorkloadRef
 from runner.plan.parameters import checked_parameters, filed, long_names
@@ -69,7 +70,8 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
         shape_line=_filled_in(kernel, symbols),
     )
     _check_devices(config, plan)
-    check_memory(plan)
+    check_memory(plan)  # before the launches: what is too large for a grid is too large for memory as a rule
+    check_launches(plan)
     return plan, left_out
 
 

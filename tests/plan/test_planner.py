@@ -123,6 +123,7 @@ def test_more_memory_than_the_device_has_is_refused_with_both_sizes(tmp_path: Pa
     [
         (LaunchSpec(function="sum", grid=["R"], block=[2048]), "2048 threads; a block has 1 to 1024"),
         (LaunchSpec(function="sum", grid=["R", 70000]), "a grid has 0 to 65535 blocks along y"),
+        (LaunchSpec(function="sum", grid=["R"], block=[1, 1, 128]), "a block has 1 to 64 threads along z"),
         (LaunchSpec(function="sum", grid=["R"], shared="-1"), "must not be negative"),
     ],
 )
@@ -130,6 +131,13 @@ def test_a_launch_no_device_takes_is_refused(tmp_path: Path, launch: LaunchSpec,
     family = kernel()
     family.variants["plain"].launches = [launch]
     with pytest.raises(PlanError, match=message):
+        planned(tmp_path, family)
+
+
+def test_too_large_for_memory_is_said_before_too_large_for_a_grid(tmp_path: Path) -> None:
+    family = kernel(params={"R": 2**31, "C": 100})
+    family.variants["plain"].launches[0].grid = ["R * C"]
+    with pytest.raises(TooLarge, match="GiB usable"):
         planned(tmp_path, family)
 
 
