@@ -12,8 +12,6 @@ from omegaconf import OmegaConf
 
 from runner.backend.host import HostBackend
 from runner.backend.host.stream import HostStream
-from runner.build.api import build, requests
-from runner.build.model import Program
 from runner.config.schema import Kernel
 from runner.measure.flush import Flusher
 from runner.measure.settings import MeasureSettings
@@ -23,6 +21,7 @@ from runner.plan.target import target_of
 from runner.profile import nvtx
 from runner.result.model import Status
 from runner.worker.experiment import Experiment
+from tests.kernels.hosted import programs
 from tests.plan.families import config
 
 FAMILIES = Path(__file__).resolve().parents[1] / "families"
@@ -39,17 +38,6 @@ def planned(fault: int = 0) -> Plan:
     made = config(family)
     made.gpu.backend = "host"
     return make_plan(made, target_of(made.gpu), (FAMILIES / "cuda_src", FAMILIES / "references"))[0]
-
-
-def programs(plan: Plan) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    wanted = requests(plan)
-    built = build(wanted.values())
-    for unit, request in wanted.items():
-        program = built[request]
-        assert isinstance(program, Program), program
-        found[unit] = program.path
-    return found
 
 
 @pytest.fixture
