@@ -39,6 +39,8 @@ _AT_LEAST: dict[str, float] = {
     "measure.host.min_samples": 1,
     "measure.host.min_time_s": 0,
     "profiler.steps": 1,
+    "profiler.launch_skip": 0,
+    "profiler.launch_count": 0,
     "tracking.every_s": 0,
     "seed": 0,
 }
@@ -49,13 +51,21 @@ _ABOVE_ZERO = (
     "measure.host.max_time_s",
     "measure.host.max_rsd",
     "profiler.timeout_s",
+    "profiler.interval_s",
+    "profiler.duration_s",
+    "tracking.max_artifact_mb",
     "timeout_s",
 )
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "profiler.tool": ("none", "nvtx", "nsys"),
+    "profiler.reports": ("variant", "experiment"),
+    "profiler.capture": ("api", "nvtx", "all"),
+    "profiler.graph_trace": ("node", "graph"),
+    "profiler.replay": ("kernel", "range", "application"),
     "gpu.backend": ("auto", "cuda", "host"),
 }
 _MODES = ("cold", "hot", "host")
+PROFILERS = ("nvtx", "nsys")
+"""The tools of ``profiler.tools``; ``runner.profile.tools`` opens them."""
 
 
 def check(config: Config) -> None:
@@ -76,6 +86,8 @@ def check(config: Config) -> None:
             raise ConfigError(
                 f"measure.max_samples={config.measure.max_samples}: must be at least {key}={_value(config, key)}"
             )
+    if config.profiler.tools:
+        _check_names("profiler.tools", config.profiler.tools, PROFILERS)
     _check_devices(config.devices)
     if config.variants is not None:
         _check_names("variants", config.variants, list(config.kernel.variants))

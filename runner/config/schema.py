@@ -103,13 +103,63 @@ class Gpu:
 
 @dataclass
 class Profiler:
+    """What each field means: ``runner.profile.base.ProfileSettings``, which has the same defaults."""
+
     name: str = MISSING
-    tool: str = "none"
-    """``none``, ``nvtx`` or ``nsys``."""
-    trace: list[str] = field(default_factory=lambda: ["cuda", "nvtx", "osrt"])
+    tools: list[str] = field(default_factory=list)
     steps: int = 10
-    """Steps inside the captured range."""
     timeout_s: float = 300.0
+    reports: str = "variant"
+    trace: list[str] = field(default_factory=lambda: ["cuda", "nvtx", "osrt"])
+    capture: str = "api"
+    gpu_metrics: bool = False
+    graph_trace: str = "node"
+    sections: str = "speed_of_light"
+    kernels: str = ""
+    launch_skip: int = 0
+    launch_count: int = 0
+    replay: str = "kernel"
+    interval_s: float = 0.1
+    duration_s: float = 3.0
+
+
+@dataclass
+class Ready:
+    """How it is known that a server can take load; one of the three."""
+
+    port: int = 0
+    """A TCP port on this machine that accepts connections."""
+    url: str = ""
+    """Answers with a status below 400."""
+    output: str = ""
+    """Regular expression that a line of its output matches."""
+    timeout_s: float = 120.0
+
+
+@dataclass
+class Command:
+    """The program that ``kernel=command`` runs."""
+
+    argv: list[str] = field(default_factory=list)
+    """Program and arguments; no shell takes part."""
+    shell: str = ""
+    """A shell command line, instead of ``argv``."""
+    name: str = ""
+    """What its runs are called; empty = the program's file name."""
+    folder: str = ""
+    """Working directory; empty = the one the command is given in."""
+    environment: dict[str, str] = field(default_factory=dict)
+    warmup: int = 0
+    """Runs that are not measured."""
+    repeat: int = 1
+    """Measured runs; of a server, measured runs of the load."""
+    metrics: dict[str, str] = field(default_factory=dict)
+    """Metric name → where the output has it: a regular expression with one group, or ``$.path.to.value`` in JSON."""
+    ready: Ready = field(default_factory=Ready)
+    load: list[str] = field(default_factory=list)
+    """The client that loads a server: program and arguments. With it, ``argv`` is a server and runs until stopped."""
+    stop_s: float = 10.0
+    """A server has this long to end after SIGTERM."""
 
 
 @dataclass
@@ -151,6 +201,8 @@ class Tracking:
     """MLflow tracking URI; empty = ``sqlite:///<project>/mlruns/mlflow.db``."""
     every_s: float = 30.0
     """File finished results between experiments when this long has passed since the last time."""
+    max_artifact_mb: float = 256.0
+    """A larger file stays where it is; its path, size and hash are filed instead."""
 
 
 @dataclass
@@ -253,6 +305,8 @@ class Kernel:
 
     name: str = MISSING
     title: str = ""
+    kind: str = "cuda"
+    """``cuda`` (a family of kernels) or ``command`` (a program of the section ``command``)."""
     phase: str = MISSING
     shape_line: str = ""
     """What one run prints after its checks: ``kv quant shape B={B} T={T}``, symbols in braces."""
@@ -327,6 +381,7 @@ class Config:
     tracking: Tracking = field(default_factory=Tracking)
     scale: Scale = field(default_factory=Scale)
     study: Study = field(default_factory=Study)
+    command: Command = field(default_factory=Command)
     variants: list[str] | None = None
     """Subset of the family's variants; null = all."""
     devices: list[int] = field(default_factory=lambda: [0])

@@ -17,9 +17,9 @@ from runner.execute import planning
 from runner.execute.about import about
 from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
-from runner.execute.experiment import finish, folder_of, interrupted, measured
+from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
-from runner.execute.profiling import Commit, profile
+from runner.execute.single import Single
 from runner.execute.targets import Targets
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
 from runner.paths import project_dir
@@ -178,39 +178,32 @@ class Command:
         ceilings = self._ceilings.of(
             experiment, lambda device: progress.start(f"measuring the copy and read bandwidth of {device}")
         )
-        shared = about(self.sweep_id, experiment, ceilings)
-        results: list[Result] = []
+        run = Single(experiment, about(self.sweep_id, experiment, ceilings), on_event)
         try:
-            for result in measured(experiment, self._built, self.pool, shared, ceilings, on_event):
-                results.append(result)
-                if len(self.experiments) == 1:
-                    for check in result.checks:
-                        progress.note(check_line(check))
+            for result in run.measure(self._built, self.pool, ceilings):
+                self._note_checks(result, progress)
             if len(self.experiments) == 1 and experiment.plan and experiment.plan.shape_line:
                 progress.note(experiment.plan.shape_line)
-            programs = self._programs(experiment)
-            if programs:
-                commit = Commit(
-                    str(shared.environment.get("git_commit", "")), bool(shared.environment.get("git_dirty"))
-                )
-                profile(experiment, programs, results, commit, on_event)
+            run.profile(self._built)
         except KeyboardInterrupt:
-            results += interrupted(experiment, shared, [result.variant for result in results])
+            run.interrupt()
             raise
         finally:
             try:
-                finish(experiment, results)
+                run.finish()
             finally:
-                for result in results:
+                for result in run.results:
                     recorder.add(result, folder_of(experiment, result.variant))
-        self._ceilings.keep(experiment, results)
+        self._ceilings.keep(experiment, run.results)
         progress.start(experiment.title)
-        progress.finish(results)
+        progress.finish(run.results)
         recorder.flush()
 
-    def _programs(self, experiment: Experiment) -> dict[str, Path]:
-        found = {unit: self._built[request] for unit, request in experiment.requests.items()}
-        return {unit: p.path for unit, p in found.items() if isinstance(p, Program)}
+    def _note_checks(self, result: Result, progress: SweepProgress) -> None:
+        """One line per check, where the command has a single experiment."""
+        if len(self.experiments) == 1:
+            for check in result.checks:
+                progress.note(check_line(check))
 
 
 def _swept(experiments: Sequence[Experiment]) -> tuple[str, ...]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from runner.build.host import sanitizer_environment
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.execute.about import About
-from runner.execute.assemble import add_speedups, result
+from runner.execute.assemble import result
 from runner.execute.conversation import Job, outcomes
 from runner.execute.planning import Experiment
 from runner.result import document
 from runner.result.metrics import Ceilings
-from runner.result.model import INTERRUPTED, Result, Status
+from runner.result.model import Result, Status
 from runner.worker.client import WorkerKey, WorkerPool
 from runner.worker.protocol import Outcome
 
@@ -61,23 +61,6 @@ def _resources(experiment: Experiment, built: Built, variant: str) -> dict[str, 
     }
 
 
-def finish(experiment: Experiment, results: list[Result]) -> None:
-    """Adds what only the whole experiment knows, the speed-ups, and writes the results as they are now."""
-    if experiment.plan is not None:
-        add_speedups(results, experiment.plan.baseline)
-    for made in results:
-        document.write(made, folder_of(experiment, made.variant))
-
-
-def interrupted(experiment: Experiment, about: About, done: Sequence[str]) -> list[Result]:
-    """Results for the variants that Ctrl-C kept from ending."""
-    if experiment.plan is None:
-        return []
-    names = [variant.name for variant in experiment.plan.variants if variant.name not in done]
-    outcomes = [Outcome(name, Status.SKIPPED, INTERRUPTED) for name in names]
-    return [result(about, experiment.plan, outcome, Ceilings(), experiment.settings.max_rsd) for outcome in outcomes]
-
-
 def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event: OnEvent) -> Iterator[Outcome]:
     """What happens to each variant, whether it can be run or not."""
     if experiment.plan is None:
@@ -86,14 +69,11 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         return
     for name, reason in experiment.left_out.items():
         yield Outcome(name, Status.SKIPPED, reason)
-    programs: dict[str, Path] = {}
-    for unit, request in experiment.requests.items():
-        program = built[request]
-        if isinstance(program, CompileError):
-            for variant in experiment.plan.variants:
-                yield Outcome(variant.name, Status.COMPILE_ERROR, str(program))
-            return
-        programs[unit] = program.path
+    programs = programs_of(experiment, built)
+    if isinstance(programs, CompileError):
+        for variant in experiment.plan.variants:
+            yield Outcome(variant.name, Status.COMPILE_ERROR, str(programs))
+        return
     job = Job(
         plan=experiment.plan,
         programs=programs,
@@ -102,6 +82,17 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         key=worker_key(experiment),
     )
     yield from outcomes(pool, job, on_event)
+
+
+def programs_of(experiment: Experiment, built: Built) -> dict[str, Path] | CompileError:
+    """The compiled programs by unit, or the first error."""
+    found: dict[str, Path] = {}
+    for unit, request in experiment.requests.items():
+        program = built[request]
+        if isinstance(program, CompileError):
+            return program
+        found[unit] = program.path
+    return found
 
 
 def worker_key(

@@ -1,23 +1,21 @@
-"""The profiled run: a process of its own, after the timed one, over the hot region of every variant."""
+"""The profiled runs of one experiment: after the timed one, tool by tool, each in processes of its own."""
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
-from runner.execute.experiment import folder_of, worker_key
+from runner.config.schema import Profiler as ProfilerConfig
+from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
-from runner.plan import wire
+from runner.execute.subject import Profiled
 from runner.plan.model import Plan
-from runner.profile.base import Capture, Ended, Holds, Launch, Profiler, ProfileSettings
+from runner.profile.base import Capture, Ended, Holds, Profiler, ProfileSettings
 from runner.profile.names import range_name, report_name, shape_label
-from runner.profile.tools import open_profiler, unavailable
-from runner.result.model import Profile, Result, Status
-from runner.worker.client import START_S, Worker, WorkerDied, WorkerTimeout
+from runner.profile.tools import merged, open_profiler
+from runner.result.model import Profile, ProfileStatus, Result, Status
+
+OnEvent = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
@@ -28,44 +26,64 @@ class Commit:
     dirty: bool
 
 
+def profile_settings(config: ProfilerConfig) -> ProfileSettings:
+    """The ``profiler`` group as the tools take it."""
+    values = {field.name: getattr(config, field.name) for field in fields(ProfileSettings)}
+    return ProfileSettings(**{**values, "trace": tuple(config.trace)})
+
+
 def profile(
-    experiment: Experiment,
-    programs: Mapping[str, Path],
-    results: Sequence[Result],
-    commit: Commit,
-    on_event: Callable[[str, str], None],
+    experiment: Experiment, subject: Profiled, results: Sequence[Result], commit: Commit, on_event: OnEvent
 ) -> None:
-    """Fills ``profile`` of every passed result; timings and checks stand whatever happens here."""
-    settings = experiment.config.profiler
+    """Fills ``profile`` of every passed result; timings and checks stand whatever happens here. What a sanitizer
+    finds makes the result INCORRECT."""
     passed = [result for result in results if result.status is Status.PASSED]
-    if experiment.plan is None or not passed:
+    if experiment.plan is None or not passed or not experiment.config.profiler.tools:
         return
-    profiler = open_profiler(ProfileSettings(settings.tool, tuple(settings.trace), settings.steps, settings.timeout_s))
+    settings = profile_settings(experiment.config.profiler)
     captures = [_capture(experiment, result, commit) for result in passed]
-    if profiler.unavailable():
-        found = unavailable(profiler, captures)
-    elif profiler.own_process:
+    found: dict[str, list[Profile]] = {capture.variant: [] for capture in captures}
+    for tool in experiment.config.profiler.tools:
+        profiler = open_profiler(tool, settings)
+        profiles = _under(profiler, subject, captures, settings.timeout_s, on_event)
+        for result in passed:
+            one = profiles[result.variant]
+            found[result.variant].append(one)
+            result.profile = merged(found[result.variant])
+            if profiler.verdict and one.findings:
+                result.status = Status.INCORRECT
+                result.message = "; ".join(filter(None, [result.message, _verdict(tool, one)]))
+
+
+def _under(
+    profiler: Profiler, subject: Profiled, captures: Sequence[Capture], timeout_s: float, on_event: OnEvent
+) -> dict[str, Profile]:
+    """The profile of each variant by one tool."""
+    reason = profiler.unavailable(subject.about)
+    if reason:
+        return {c.variant: Profile(ProfileStatus.UNAVAILABLE, reason, profiler.title) for c in captures}
+    launches = profiler.launches(captures, subject.about)
+    if not launches:
+        return {c.variant: Profile(ProfileStatus.OK, tool=profiler.title, ranges=[c.range]) for c in captures}
+    found: dict[str, Profile] = {}
+    for launch in launches:
         on_event("profiling", profiler.name)
-        found = _in_own_process(experiment, programs, profiler, captures)
-    else:
-        found = profiler.collect(None, captures, Ended(0))
-    for result, one in zip(passed, found, strict=True):
-        result.profile = one
-
-
-def _in_own_process(
-    experiment: Experiment, programs: Mapping[str, Path], profiler: Profiler, captures: Sequence[Capture]
-) -> list[Profile]:
-    assert experiment.plan is not None
-    settings = experiment.config.profiler
-    launch = profiler.launch(len(captures), experiment.plan.target.backend)
-    ended = Ended(None, problem="interrupted")
-    try:
-        variants = [capture.variant for capture in captures]
-        ended = _run(experiment, programs, variants, launch, settings.steps, settings.timeout_s)
-    finally:
-        found = profiler.collect(launch, captures, ended)
+        ended = Ended(None, problem="interrupted")
+        try:
+            ended = subject.run(launch, timeout_s)
+        finally:
+            profiles = profiler.collect(launch, ended)
+        for capture, one in zip(launch.captures, profiles, strict=True):
+            one.commands = one.commands or [ended.command]
+            found[capture.variant] = one
     return found
+
+
+def _verdict(tool: str, profile: Profile) -> str:
+    first = profile.findings[0]
+    more = sum(finding.count for finding in profile.findings) - 1
+    where = f" {first.where}" if first.where else ""
+    return f"[{tool}] {first.kind}{where}" + (f" and {more} more" if more else "")
 
 
 def _capture(experiment: Experiment, result: Result, commit: Commit) -> Capture:
@@ -95,48 +113,3 @@ def _holds(plan: Plan, variant: str) -> Holds:
     if plan.target.backend != "cuda":
         return "ranges"
     return "kernels" if plan.variant(variant).launches else "work"
-
-
-def _run(
-    experiment: Experiment,
-    programs: Mapping[str, Path],
-    variants: Sequence[str],
-    launch: Launch,
-    steps: int,
-    timeout_s: float,
-) -> Ended:
-    """One worker under the tool, asked for the hot regions, then left to end by itself."""
-    assert experiment.plan is not None
-    deadline = time.monotonic() + timeout_s
-    worker = Worker(worker_key(experiment, launch.command, launch.environment))
-    problem = ""
-    timed_out = False
-    code: int | None = None
-    request: dict[str, Any] = {
-        "plan": wire.to_dict(experiment.plan),
-        "programs": {unit: str(path) for unit, path in programs.items()},
-        "variants": list(variants),
-        "steps": steps,
-    }
-    try:
-        ready = worker.receive(min(START_S, timeout_s))
-        if ready["kind"] == "failed":
-            problem = ready["message"]
-        else:
-            worker.send("profile", **request)
-            for message in worker.messages(timeout_s, "done"):
-                if message["kind"] == "failed":
-                    problem = message["message"]
-                    break
-        code = worker.stop(max(1.0, deadline - time.monotonic()))
-        timed_out = code is None
-    except WorkerTimeout:
-        timed_out = True
-    except WorkerDied as death:
-        problem = death.detail
-        code = worker.returncode
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            worker.kill()
-        raise
-    return Ended(code, timed_out, worker.log(), problem)

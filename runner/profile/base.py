@@ -1,20 +1,20 @@
 """What every profiler offers, so that another tool is one more file and nothing else changes.
 
-A profiler that needs a process of its own gives a ``Launch``: the command line put before the worker's and
-the variables set in it. The driver starts the worker under it, asks it for the hot region of every variant,
-waits, and hands what happened to ``collect``, which returns one ``Profile`` per variant and never raises for
-a report that is missing or wrong: a failed profile keeps the timings.
+A profiler never touches the timed run. It asks for processes of its own (``launches``): the worker, or the program of
+``kernel=command``, once more, under the tool's command line. The driver runs each, tells it when the interesting part
+begins and ends (``Launch.window``), and hands what happened to ``collect``, which returns one ``Profile`` per capture
+and never raises for a report that is missing or wrong: a failed profile keeps the timings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from runner.plan.model import BackendName
-from runner.result.model import Profile
+from runner.result.model import CheckResult, Profile
 
 Holds = Literal["ranges", "work", "kernels"]
 """What a report must hold: the variant's range; also device work of any kind (copies); also a kernel."""
@@ -24,12 +24,36 @@ Holds = Literal["ranges", "work", "kernels"]
 class ProfileSettings:
     """The ``profiler`` group as a plain value."""
 
-    tool: str = "none"
-    trace: tuple[str, ...] = ("cuda", "nvtx", "osrt")
     steps: int = 10
     """Steps inside the captured range."""
     timeout_s: float = 300.0
-    """Limit for the whole profiled process, and again for reading each report."""
+    """Limit for a whole profiled process, and again for reading each report."""
+    reports: str = "variant"
+    """``variant``: one report for each; ``experiment``: one for all variants, which lies with the first."""
+    trace: tuple[str, ...] = ("cuda", "nvtx", "osrt")
+    """Nsight Systems: what is traced."""
+    capture: str = "api"
+    """Nsight Systems: ``api`` (from cuProfilerStart to cuProfilerStop), ``nvtx`` (the range ``runner_capture``) or
+    ``all`` (the whole process, preparation included)."""
+    gpu_metrics: bool = False
+    """Nsight Systems: sample the GPU's metrics too, where the driver allows it."""
+    graph_trace: str = "node"
+    """Nsight Systems: CUDA graphs by ``node`` (each kernel, at some cost) or as a whole (``graph``)."""
+    sections: str = "speed_of_light"
+    """Nsight Compute: name of a section set, ``runner.profile.sections``."""
+    kernels: str = ""
+    """Nsight Compute: regular expression of the kernels to profile; empty = all."""
+    launch_skip: int = 0
+    """Nsight Compute: matching launches of each variant left out at the start."""
+    launch_count: int = 0
+    """Nsight Compute: at most this many launches of each variant; 0 = all of them."""
+    replay: str = "kernel"
+    """Nsight Compute: ``kernel`` (each kernel again for every pass), ``range`` (the whole captured range) or
+    ``application`` (the whole process)."""
+    interval_s: float = 0.1
+    """``monitor``: time between two samples."""
+    duration_s: float = 3.0
+    """``monitor``: how long the hot region is repeated."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +71,52 @@ class Capture:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """How to start the worker under a tool. Used for one process, then given to ``collect``."""
+class Subject:
+    """What is profiled."""
 
-    command: tuple[str, ...]
-    """Put before the interpreter."""
-    environment: dict[str, str]
-    """Set in the tool's process, and so in the worker's."""
+    kind: Literal["worker", "program"]
+    """Our worker, which runs the hot regions and speaks ``runner.profile.nvtx``'s protocol; or any program, which is
+    captured whole, or while its load runs."""
     backend: BackendName
+    uuids: tuple[str, ...] = ()
+    """Of the devices it uses, where they are known."""
+
+
+class Window:
+    """Hears when the interesting part of a process begins and ends. This one does nothing."""
+
+    def begin(self, name: str) -> None:
+        """``name``: the variant whose hot region begins; the program's name for a program."""
+
+    def end(self, name: str) -> None:
+        """Called for every ``begin`` whose process still lives."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One process to run under a tool. Used once, then given to ``collect``."""
+
+    captures: tuple[Capture, ...]
+    """Those this process serves, in this order."""
     scratch: Path
     """Private folder for raw reports and the tool's temporary files; ``collect`` removes it."""
+    command: tuple[str, ...] = ()
+    """Put before the interpreter, or the program."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Set in the tool's process, and so in the profiled one."""
+    backend: BackendName = "host"
+    steps: int = 1
+    """Of each hot region."""
+    min_time_s: float = 0.0
+    """Repeat the steps for at least this long."""
+    record: bool = False
+    """The worker itself records what happens (CUPTI; the host backend) and leaves
+    ``<scratch>/<variant>.events.json``, a list of ``TraceEvent`` documents."""
+    checked: bool = False
+    """Instead of bare steps, one step on poisoned outputs, compared with the reference; see ``Ended.checks``."""
+    sanitize: bool = False
+    """Programs compiled with the host backend's sanitizer."""
+    window: Window = field(default_factory=Window)
 
 
 @dataclass(frozen=True)
@@ -70,21 +130,37 @@ class Ended:
     """The end of what it wrote to stdout and stderr."""
     problem: str = ""
     """What the worker itself reported (a launch error, say); empty when it did all it was asked."""
+    command: str = ""
+    """What was run, as a shell would take it, free of secrets."""
+    checks: dict[str, list[CheckResult]] = field(default_factory=dict)
+    """By variant, where ``Launch.checked`` asked for them."""
 
 
 class Profiler(Protocol):
-    name: str
-    own_process: bool
-    """Whether the hot region runs in a process of its own, under ``launch``."""
+    @property
+    def name(self) -> str:
+        """As in ``profiler.tools``."""
+        ...
 
-    def unavailable(self) -> str:
+    @property
+    def title(self) -> str:
+        """Name and version, for ``Profile.tool``."""
+        ...
+
+    @property
+    def verdict(self) -> bool:
+        """Whether ``Profile.findings`` say that the result is wrong."""
+        ...
+
+    def unavailable(self, subject: Subject) -> str:
         """Why this tool cannot be used here and how to get it; empty when it can."""
         ...
 
-    def launch(self, variants: int, backend: BackendName) -> Launch:
-        """For one process that serves ``variants`` captures; ``collect`` must follow, whatever happens."""
+    def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
+        """The processes to run, one after another; every capture is in exactly one. ``collect`` must follow each,
+        whatever happens. Empty where nothing has to be run: the profile is then OK as it stands."""
         ...
 
-    def collect(self, launch: Launch | None, captures: Sequence[Capture], ended: Ended) -> list[Profile]:
-        """One profile per capture, in order."""
+    def collect(self, launch: Launch, ended: Ended) -> list[Profile]:
+        """One profile per capture of ``launch``, in order."""
         ...

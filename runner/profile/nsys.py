@@ -18,7 +18,7 @@ from pathlib import Path
 
 from runner.plan.model import BackendName
 from runner.profile import find, isolate, nvtx
-from runner.profile.base import Capture, Ended, Launch, ProfileSettings
+from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject
 from runner.profile.report import Reading, Report, ReportError
 from runner.result.model import Profile, ProfileStatus
 
@@ -32,20 +32,22 @@ class NsysProfiler:
     """See ``runner.profile.base.Profiler``."""
 
     name = "nsys"
-    own_process = True
+    verdict = False
 
     def __init__(self, settings: ProfileSettings) -> None:
         self._settings = settings
         self._found = find.find()
 
-    def unavailable(self) -> str:
+    @property
+    def title(self) -> str:
+        return self.name if isinstance(self._found, str) else f"nsys {self._found.version}"
+
+    def unavailable(self, subject: Subject) -> str:
         return self._found if isinstance(self._found, str) else ""
 
-    def launch(self, variants: int, backend: BackendName) -> Launch:
-        """Raises ``RuntimeError`` when nsys is not available, ``ValueError`` for no variant."""
+    def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
+        """One process for all captures. Raises ``RuntimeError`` when nsys is not available."""
         nsys = self._nsys()
-        if variants < 1:
-            raise ValueError(f"variants={variants}: at least one variant must be profiled")
         # Raw reports never go to the user's folder: with a ``$`` in the path this tool writes the first of
         # several reports only, and it takes a comma for a separator and a ``%`` for a pattern.
         scratch = Path(tempfile.mkdtemp(prefix="runner-nsys-")).resolve()
@@ -54,16 +56,15 @@ class NsysProfiler:
             "TMPDIR": str(scratch),
             "NSYS_NVTX_PROFILER_REGISTER_ONLY": "0",
         }
-        profile = command_line(nsys.path, self._settings, scratch / _STEM, variants, backend)
-        return Launch((*isolate.namespace_prefix(), *profile), environment, backend, scratch)
+        profile = command_line(nsys.path, self._settings, scratch / _STEM, len(captures), subject.backend)
+        command = (*isolate.namespace_prefix(), *profile)
+        return [Launch(tuple(captures), scratch, command, environment, subject.backend, steps=self._settings.steps)]
 
-    def collect(self, launch: Launch | None, captures: Sequence[Capture], ended: Ended) -> list[Profile]:
-        if launch is None:
-            raise ValueError("nsys profiles in a process of its own: collect() needs the launch")
+    def collect(self, launch: Launch, ended: Ended) -> list[Profile]:
         if ended.returncode is None or ended.timed_out:
             isolate.end_all(launch.scratch)
         try:
-            return self._file(launch, captures, ended)
+            return self._file(launch, launch.captures, ended)
         finally:
             shutil.rmtree(launch.scratch, ignore_errors=True)
 
@@ -73,7 +74,7 @@ class NsysProfiler:
         if not reports:
             reason = f"no report was written: {self._why_missing(launch, ended)}"
             unfinished = _keep_unfinished(launch.scratch, captures)
-            return [Profile(ProfileStatus.FAILED, reason, self._title(), artifacts=names) for names in unfinished]
+            return [Profile(ProfileStatus.FAILED, reason, self.title, artifacts=names) for names in unfinished]
         with ThreadPoolExecutor(max_workers=min(len(reports), os.cpu_count() or 1)) as pool:
             readings = list(pool.map(_read, reports))
             owners = _match(captures, readings)
@@ -93,7 +94,7 @@ class NsysProfiler:
         owner: int | None,
     ) -> Profile:
         """Checks one variant's report, files it, and makes its tables."""
-        profile = Profile(ProfileStatus.FAILED, tool=self._title())
+        profile = Profile(ProfileStatus.FAILED, tool=self.title)
         if owner is None:
             profile.reason = (
                 f"no report was written for the range {capture.range} ({len(reports)} were for others): "
@@ -167,9 +168,6 @@ class NsysProfiler:
         if isinstance(self._found, str):
             raise RuntimeError(self._found)
         return self._found
-
-    def _title(self) -> str:
-        return f"nsys {self._nsys().version}"
 
 
 def command_line(

@@ -1,64 +1,71 @@
-"""The profilers by name, and the two that need no process of their own."""
+"""The profilers by name, and what several of them found for one variant made into one profile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from runner.plan.model import BackendName
 from runner.profile import nvtx
-from runner.profile.base import Capture, Ended, Launch, Profiler, ProfileSettings
+from runner.profile.base import Capture, Ended, Launch, Profiler, ProfileSettings, Subject
 from runner.profile.nsys import NsysProfiler
 from runner.result.model import Profile, ProfileStatus
 
-TOOLS = ("none", "nvtx", "nsys")
-
-
-def open_profiler(settings: ProfileSettings) -> Profiler:
-    """Raises ``ValueError`` naming the tools there are."""
-    if settings.tool == "nsys":
-        return NsysProfiler(settings)
-    if settings.tool == "nvtx":
-        return NvtxProfiler()
-    if settings.tool == "none":
-        return NoProfiler()
-    raise ValueError(f"profiler.tool={settings.tool!r}: allowed are {', '.join(TOOLS)}")
-
-
-def unavailable(profiler: Profiler, captures: Sequence[Capture]) -> list[Profile]:
-    """The profiles of a tool that cannot be used here; timings and exit code stay as they are."""
-    reason = profiler.unavailable()
-    return [Profile(ProfileStatus.UNAVAILABLE, reason, tool=profiler.name) for _ in captures]
-
-
-class NoProfiler:
-    """``profiler=none``."""
-
-    name = "none"
-    own_process = False
-
-    def unavailable(self) -> str:
-        return ""
-
-    def launch(self, variants: int, backend: BackendName) -> Launch:
-        raise ValueError(f"profiler={self.name} starts no process")
-
-    def collect(self, launch: Launch | None, captures: Sequence[Capture], ended: Ended) -> list[Profile]:
-        return [Profile(ProfileStatus.OFF) for _ in captures]
+_WORST_FIRST = (ProfileStatus.FAILED, ProfileStatus.UNAVAILABLE, ProfileStatus.OK, ProfileStatus.OFF)
 
 
 class NvtxProfiler:
-    """``profiler=nvtx``: the ranges that the worker emits anyway are wanted, for a tool that the user puts round the
-    command; here they are only found possible or not."""
+    """``nvtx``: the ranges that the worker emits anyway are wanted, for a tool that the user puts round the command;
+    here they are only found possible or not."""
 
     name = "nvtx"
-    own_process = False
+    verdict = False
 
-    def unavailable(self) -> str:
+    def __init__(self, settings: ProfileSettings) -> None:
+        self.title = f"nvtx {nvtx.version()}"
+
+    def unavailable(self, subject: Subject) -> str:
         return nvtx.unrecorded(nvtx.version(), "")
 
-    def launch(self, variants: int, backend: BackendName) -> Launch:
-        raise ValueError(f"profiler={self.name} starts no process")
+    def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
+        return []
 
-    def collect(self, launch: Launch | None, captures: Sequence[Capture], ended: Ended) -> list[Profile]:
-        title = f"nvtx {nvtx.version()}"
-        return [Profile(ProfileStatus.OK, tool=title, ranges=[capture.range]) for capture in captures]
+    def collect(self, launch: Launch, ended: Ended) -> list[Profile]:
+        raise ValueError("profiler=nvtx starts no process")
+
+
+TOOLS: dict[str, Callable[[ProfileSettings], Profiler]] = {
+    "nvtx": NvtxProfiler,
+    "nsys": NsysProfiler,
+}
+
+
+def open_profiler(tool: str, settings: ProfileSettings) -> Profiler:
+    """Raises ``ValueError`` naming the tools there are."""
+    if tool not in TOOLS:
+        raise ValueError(f"profiler.tools={tool!r}: allowed are {', '.join(TOOLS)}")
+    return TOOLS[tool](settings)
+
+
+def merged(profiles: Sequence[Profile]) -> Profile:
+    """What several tools found for one variant; OFF for none."""
+    if len(profiles) < 2:
+        return profiles[0] if profiles else Profile()
+    worst = min((profile.status for profile in profiles), key=_WORST_FIRST.index)
+    reasons = [f"{p.tool.split(' ')[0]}: {p.reason}" for p in profiles if p.reason]
+    return Profile(
+        status=worst,
+        reason="; ".join(reasons),
+        tool=", ".join(p.tool for p in profiles if p.tool),
+        ranges=list(dict.fromkeys(name for p in profiles for name in p.ranges)),
+        artifacts=[name for p in profiles for name in p.artifacts],
+        reports=[report for p in profiles for report in p.reports],
+        commands=[command for p in profiles for command in p.commands],
+        metrics={name: value for p in profiles for name, value in p.metrics.items()},
+        kernels=next((p.kernels for p in profiles if p.kernels), []),
+        categories=next((p.categories for p in profiles if p.categories), []),
+        calls=next((p.calls for p in profiles if p.calls), []),
+        gaps=next((p.gaps for p in profiles if p.gaps), []),
+        counters=[counters for p in profiles for counters in p.counters],
+        findings=[finding for p in profiles for finding in p.findings],
+        series={name: points for p in profiles for name, points in p.series.items()},
+        started=next((p.started for p in profiles if p.started), ""),
+    )

@@ -106,34 +106,245 @@ class Series:
 
 @dataclass
 class TraceEvent:
-    """One thing that happened: filled by the host backend and by CUPTI alike."""
+    """One thing that happened on a device or a CPU thread; Nsight, CUPTI and the host backend all fill it."""
 
     kind: str
-    """``range``, ``launch``, ``copy`` or ``api``."""
+    """On a device ``launch`` (a kernel), ``graph`` (a whole graph), ``copy`` or ``fill``; on a thread ``range``,
+    ``api`` (a CUDA call) or ``os`` (a call into the system)."""
     name: str
-    """Name of the range, kernel or call."""
+    """Name of the range, kernel or call; of a copy its direction (``HtoD``)."""
     device: int
-    """Device ordinal."""
+    """Device ordinal; 0 for what happens on a thread."""
     stream: int
     """Number of the stream on that device."""
     start_us: float
-    """Microseconds from the start of the traced step."""
+    """Microseconds from the start of the trace."""
     end_us: float
     """As ``start_us``."""
+    thread: int = 0
+    """Number of the thread, for what happens on one."""
+    correlation: int = 0
+    """Shared by a call and the device work that it caused; 0 = unknown."""
+    bytes: int = 0
+    """Bytes copied or filled."""
+    grid: str = ""
+    """Of a kernel, ``264x1x1``."""
+    block: str = ""
+    """As ``grid``."""
+    registers: int = 0
+    """Per thread of a kernel; 0 = unknown."""
+    shared_bytes: int = 0
+    """Shared memory of a block, static and dynamic."""
+    memory: str = ""
+    """Of a copy, the kind of host memory: ``pinned``, ``pageable``; empty = unknown or none."""
+
+
+@dataclass
+class KernelUse:
+    """One row of the kernel table: all launches of one kernel within the profiled range."""
+
+    name: str
+    """Base name of the kernel, or the copy's direction, or ``memset``."""
+    category: str
+    """By the rules of ``runner/timeline/categories.yaml``: ``matmul``, ``attention``, ``memcpy``, …"""
+    calls: int
+    """Launches."""
+    total_us: float
+    """Device time of all of them."""
+    mean_us: float
+    """Device time of one."""
+    share: float
+    """Of the device time of all kernels, copies and fills, 0 to 1."""
+    grid: str = ""
+    """Of its largest launch."""
+    block: str = ""
+    """As ``grid``."""
+    registers: int = 0
+    """Per thread; 0 = unknown."""
+    shared_bytes: int = 0
+    """Per block, static and dynamic."""
+
+
+@dataclass
+class CategoryUse:
+    """One row of the category table."""
+
+    category: str
+    """As in the kernel table."""
+    calls: int
+    """Launches, copies and fills."""
+    total_us: float
+    """Device time."""
+    share: float
+    """Of the device time of all categories, 0 to 1."""
+
+
+@dataclass
+class CallUse:
+    """One row of the call table: all calls of one function on the host within the profiled range."""
+
+    kind: str
+    """``api`` (CUDA) or ``os``."""
+    name: str
+    """Function, without a version suffix: ``cuLaunchKernel``."""
+    calls: int
+    """How often."""
+    total_us: float
+    """Time within it, on all threads."""
+    mean_us: float
+    """Of one call."""
+    max_us: float
+    """The longest."""
+
+
+@dataclass
+class GapCause:
+    """What the host did while a device waited."""
+
+    kind: str
+    """``launch``, ``sync``, ``alloc``, ``copy``, ``api`` (another CUDA call), ``os``, or ``host`` (none of them: the
+    program's own code)."""
+    call: str
+    """Function that filled most of it; empty for ``host``."""
+    thread: str
+    """Name or number of the thread that made the call."""
+    count: int
+    """Gaps of this cause."""
+    total_us: float
+    """Their time."""
+
+
+@dataclass
+class GapUse:
+    """The gaps between pieces of device work within one NVTX range, all streams of a device taken together."""
+
+    range: str
+    """Name of the range."""
+    device: int
+    """Device ordinal."""
+    count: int
+    """Gaps, those before the first and after the last work of the range included."""
+    total_us: float
+    """Time without work on the device."""
+    span_us: float
+    """The range's own length, summed over its occurrences."""
+    median_us: float
+    """Of one gap."""
+    p95_us: float
+    """95 % of the gaps are shorter."""
+    max_us: float
+    """The longest."""
+    causes: list[GapCause] = field(default_factory=list)
+    """The largest first."""
+
+
+@dataclass
+class KernelCounters:
+    """What hardware counters say about one kernel, as the mean over its profiled launches."""
+
+    name: str
+    """Kernel, or the range where a whole range was replayed."""
+    launches: int
+    """Profiled launches."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Our names (``dram_throughput_pct``, ``sectors_per_request_load``, …); absent = not collected."""
+    limiter: str = ""
+    """What limits the occupancy: ``registers``, ``shared_memory``, ``blocks``, ``warps``, ``barriers`` or ``grid``."""
+    stalls: dict[str, float] = field(default_factory=dict)
+    """Stall reason → share of the warps' stalled time, 0 to 1, the largest first."""
+
+
+@dataclass
+class Finding:
+    """Something a sanitizer found, with all its repetitions."""
+
+    kind: str
+    """``Invalid __global__ write of size 4 bytes``."""
+    where: str = ""
+    """Kernel, file and line, as far as known."""
+    count: int = 1
+    """How often it was reported."""
+    detail: str = ""
+    """One line: the thread, the address, what lies there."""
+
+
+@dataclass
+class RawReport:
+    """A profiler's own report file."""
+
+    path: str
+    """Relative to the result's folder."""
+    bytes: int
+    """Size of the file."""
+    sha256: str
+    """Of its contents, in hex."""
 
 
 @dataclass
 class Profile:
     status: ProfileStatus = ProfileStatus.OFF
-    """What became of the profiler's run."""
+    """What became of the profiler's run; with several tools the worst of theirs."""
     reason: str = ""
     """Why there is no good report, or what it lacks; empty otherwise."""
     tool: str = ""
-    """Name and version: ``nsys 2023.4.4``; empty when off."""
+    """Name and version: ``nsys 2023.4.4``; empty when off, joined with ``, `` for several."""
     ranges: list[str] = field(default_factory=list)
     """NVTX ranges the report holds, in order of their start."""
     artifacts: list[str] = field(default_factory=list)
     """Paths relative to the result's folder."""
+    reports: list[RawReport] = field(default_factory=list)
+    """The raw reports among them."""
+    commands: list[str] = field(default_factory=list)
+    """What was run, as a shell would take it, free of secrets."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Figures of the profiled run (``gpu_idle_share``, ``launches_per_step``); never times of the kernel itself."""
+    kernels: list[KernelUse] = field(default_factory=list)
+    """The kernel table, the largest total first."""
+    categories: list[CategoryUse] = field(default_factory=list)
+    """The category table, the largest total first."""
+    calls: list[CallUse] = field(default_factory=list)
+    """CUDA and system calls, the largest total first."""
+    gaps: list[GapUse] = field(default_factory=list)
+    """Idle time of the devices by NVTX range."""
+    counters: list[KernelCounters] = field(default_factory=list)
+    """Hardware counters by kernel."""
+    findings: list[Finding] = field(default_factory=list)
+    """What a sanitizer found."""
+    series: dict[str, list[list[float]]] = field(default_factory=dict)
+    """Sampled figure → ``[[seconds since the start, value], …]``, under MLflow's names of system metrics."""
+    started: str = ""
+    """When the series began, ISO 8601, UTC; empty without one."""
+
+
+@dataclass
+class Cause:
+    """One rule of the diagnosis that applied."""
+
+    rule: str
+    """Name of the rule in ``runner/diagnose/rules.yaml``."""
+    bound: str
+    """What it says the time goes to: ``memory``, ``compute``, ``latency``, ``launches``, ``host_sync``, ``copies``,
+    ``allocation``, ``interconnect``, ``host``, …"""
+    confidence: str
+    """``sure`` (counted or traced), ``likely`` or ``possible``."""
+    evidence: list[str] = field(default_factory=list)
+    """The numbers that say so, one sentence each."""
+    advice: list[str] = field(default_factory=list)
+    """What to try."""
+
+
+@dataclass
+class Diagnosis:
+    """What bounds this variant, and how that is known."""
+
+    bound: str = ""
+    """Of the first cause; empty when nothing can be said."""
+    confidence: str = ""
+    """Of the first cause."""
+    causes: list[Cause] = field(default_factory=list)
+    """The most certain and weighty first."""
+    next_step: str = ""
+    """Which profiler would settle what is open; empty when nothing is."""
 
 
 @dataclass
@@ -184,6 +395,8 @@ class Result:
     """What the profiler delivered."""
     events: list[TraceEvent] = field(default_factory=list)
     """Timeline of the first checked step: its range, launches and copies."""
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    """What bounds it, by the rules of ``runner/diagnose/rules.yaml``."""
     artifacts: list[str] = field(default_factory=list)
     """Other files beside ``result.json``, relative to its folder."""
     config: dict[str, Any] = field(default_factory=dict)

@@ -25,9 +25,7 @@ PATH = Path(__file__).with_name("result.schema.json")
 
 def schema() -> dict[str, Any]:
     """JSON Schema, draft 2020-12, of one ``result.json``."""
-    definitions = {
-        kind.__name__: _object(kind) for kind in (model.CheckResult, model.Series, model.TraceEvent, model.Profile)
-    }
+    definitions = {kind.__name__: _object(kind) for kind in _parts(model.Result)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Result of one variant of one experiment",
@@ -45,6 +43,17 @@ def main() -> None:
 def text() -> str:
     """The schema file's contents."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _parts(kind: type[Any]) -> list[type[Any]]:
+    """The dataclasses that a dataclass is made of, directly and through others, each once."""
+    found: dict[type[Any], None] = {}
+    for hint in typing.get_type_hints(kind).values():
+        for part in (hint, *typing.get_args(hint)):
+            if dataclasses.is_dataclass(part):
+                found.setdefault(typing.cast("type[Any]", part))
+                found.update(dict.fromkeys(_parts(typing.cast("type[Any]", part))))
+    return list(found)
 
 
 def _object(kind: type[Any]) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,8 @@ from runner.plan.model import Plan
 from runner.profile import nvtx
 from runner.profile.names import range_name
 from runner.result.model import CheckResult, Status, TraceEvent
-from runner.worker.protocol import Outcome
+from runner.worker.protocol import Outcome, ProfileRequest
+from runner.worker.recording import record
 from runner.workload.base import Context, Workload
 from runner.workload.declared import bind
 
@@ -163,17 +164,31 @@ class Experiment:
         outcome.metrics.update(self._verifier.drift(variant))
         outcome.metrics.update(workload.metrics(variant))
 
-    def profile(self, variants: Sequence[str], steps: int) -> None:
-        """The hot region alone, for a profiler round this process: one capture per variant, in order."""
+    def profile(self, variant: str, request: ProfileRequest) -> list[CheckResult]:
+        """The hot region alone, for a profiler round this process, or recorded by this process itself: one capture.
+
+        Returns the checks where ``request.checked`` asks for them.
+        """
         workload = self._loaded()
-        for variant in variants:
-            workload.reset(variant)
-            workload.step(variant)
-            self._synchronize()
-            with nvtx.capture(self._backend, range_name(self._plan.phase, self._plan.kernel, variant)):
-                for _ in range(steps):
+        name = range_name(self._plan.phase, self._plan.kernel, variant)
+        if request.checked:
+            with nvtx.capture(self._backend, name):
+                return self._checked_step(variant)
+        workload.reset(variant)
+        workload.step(variant)
+        self._synchronize()
+        with nvtx.capture(self._backend, name), record(self._backend, name, bool(request.record)) as events:
+            end = time.monotonic() + request.min_time_s
+            while True:
+                for _ in range(request.steps):
                     workload.step(variant)
                 self._synchronize()
+                if time.monotonic() >= end:
+                    break
+        if request.record:
+            path = Path(request.record) / f"{variant}.events.json"
+            path.write_text(json.dumps([asdict(event) for event in events]))
+        return []
 
     def _checked_step(self, variant: str, events: list[TraceEvent] | None = None) -> list[CheckResult]:
         """One step on poisoned outputs, compared with the reference; ``events`` gets what the step did."""
@@ -183,29 +198,13 @@ class Experiment:
         for name, buffer in outputs.items():
             self._streams[self._plan.buffer(name).device].fill(buffer, POISON)
         self._synchronize()
-        with self._traced(variant, events):
+        name = range_name(self._plan.phase, self._plan.kernel, variant)
+        with record(self._backend, name, events is not None) as seen:
             workload.step(variant)
             self._synchronize()
+        if events is not None:
+            events += seen[:MAX_EVENTS]
         return self._verifier.verify(variant, lambda *where: self._read(outputs, *where))
-
-    @contextmanager
-    def _traced(self, variant: str, events: list[TraceEvent] | None) -> Iterator[None]:
-        """Adds a step's launches and copies to ``events``, times from the step's start, inside the step's range."""
-        if events is None:
-            yield
-            return
-        begin = time.perf_counter()
-        seen: list[TraceEvent] = []
-        self._backend.trace = seen
-        try:
-            yield
-        finally:
-            self._backend.trace = None
-            end_us = (time.perf_counter() - begin) * 1e6
-            name = range_name(self._plan.phase, self._plan.kernel, variant)
-            events.append(TraceEvent("range", name, 0, 0, 0.0, end_us))
-            origin = begin * 1e6
-            events += [replace(e, start_us=e.start_us - origin, end_us=e.end_us - origin) for e in seen[:MAX_EVENTS]]
 
     def _read(self, outputs: Mapping[str, Buffer], name: str, start: int, count: int) -> npt.NDArray[Any]:
         """``count`` elements of an output from flat index ``start``, in its own dtype."""

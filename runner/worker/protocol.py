@@ -4,7 +4,8 @@ Driver to worker: ``hello`` (open the devices and describe them), ``run`` (measu
 ``profile`` (only the hot region of each variant, for a profiler round the process), ``exit``.
 
 Worker to driver: ``ready``, ``devices``, ``waiting`` (for a device lock), ``locked``, ``started`` (a variant),
-``outcome`` (a variant's), ``failed`` (the whole experiment, before any variant), ``done``.
+``outcome`` (a variant's), ``profiled`` (a variant's hot region, with its checks), ``failed`` (the whole experiment),
+``done``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,17 @@ class Outcome:
     duration_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class ProfileRequest:
+    """How the hot region of each variant is run; see ``runner.profile.base.Launch``."""
+
+    steps: int = 1
+    min_time_s: float = 0.0
+    record: str = ""
+    """Folder for ``<variant>.events.json``; empty = nothing is recorded."""
+    checked: bool = False
+
+
 def encode(kind: str, **fields: Any) -> bytes:
     """One line."""
     return json.dumps({"v": VERSION, "kind": kind, **fields}, default=_plain).encode() + b"\n"
@@ -78,6 +90,11 @@ def outcome_from_dict(data: dict[str, Any]) -> Outcome:
             "events": [TraceEvent(**item) for item in data["events"]],
         }
     )
+
+
+def checks_from_list(data: list[dict[str, Any]]) -> list[CheckResult]:
+    """The checks of a ``profiled`` message."""
+    return [CheckResult(**item) for item in data]
 
 
 def _plain(value: object) -> object:

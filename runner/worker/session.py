@@ -16,7 +16,7 @@ from runner.plan import wire
 from runner.result.model import Status
 from runner.worker import locks
 from runner.worker.experiment import Experiment
-from runner.worker.protocol import outcome_to_dict
+from runner.worker.protocol import ProfileRequest, outcome_to_dict
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,11 @@ class Session:
             try:
                 experiment.prepare()
                 if message["kind"] == "profile":
-                    experiment.profile(message["variants"], message["steps"])
+                    request = ProfileRequest(**message["request"])
+                    for name in message["variants"]:
+                        self._send("started", variant=name)
+                        checks = experiment.profile(name, request)
+                        self._send("profiled", variant=name, checks=[asdict(check) for check in checks])
                 else:
                     settings = MeasureSettings(**{**message["settings"], "modes": tuple(message["settings"]["modes"])})
                     for name in message["variants"]:

@@ -32,7 +32,7 @@ REFUSED = [
     ("measure.modes=[cool]", "'cool' does not exist; did you mean 'cold'?"),
     ("measure.host.modes=[]", "measure.host.modes=[]: name at least one"),
     ("measure.modes=[hot,hot]", "'hot' is named twice"),
-    ("profiler.tool=nsis", "profiler.tool=nsis: did you mean 'nsys'?"),
+    ("profiler.tools=[nsis]", "profiler.tools: 'nsis' does not exist; did you mean 'nsys'?"),
     ("gpu.backend=cud", "did you mean 'cuda'?"),
     ("timeout_s=0", "timeout_s=0.0: must be above 0"),
     ("timeout_s=nan", "timeout_s=nan: must be above 0"),

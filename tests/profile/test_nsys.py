@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from runner.profile import nsys as nsys_module
-from runner.profile.base import Capture, Ended, ProfileSettings
+from runner.profile.base import Capture, Ended, ProfileSettings, Subject
 from runner.profile.nsys import NsysProfiler, command_line
 from runner.profile.report import Reading
 from runner.result.model import ProfileStatus
 
+HOST = Subject("worker", "host")
+CUDA = Subject("worker", "cuda")
 Run = Callable[..., Ended]
 Captures = Callable[..., list[Capture]]
 Pretend = Callable[[str], Path]
@@ -57,22 +59,18 @@ def test_command_line_without_a_gpu_waits_for_the_capture_range() -> None:
     )
 
 
-def test_launch_refuses_no_variants(pretend_nsys: Pretend) -> None:
-    pretend_nsys("exit 0")
-    with pytest.raises(ValueError, match="variants=0"):
-        NsysProfiler(ProfileSettings()).launch(0, "host")
-
-
-def test_launch_keeps_the_environment_clean(pretend_nsys: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launch_keeps_the_environment_clean(
+    pretend_nsys: Pretend, captures: Captures, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hunter2")
     pretend_nsys("exit 0")
     profiler = NsysProfiler(ProfileSettings())
-    launch = profiler.launch(1, "host")
+    (launch,) = profiler.launches(captures("a"), HOST)
     assert launch.environment["MLFLOW_TRACKING_PASSWORD"] == ""
     assert launch.environment["TMPDIR"] == str(launch.scratch)
     assert launch.environment["NSYS_NVTX_PROFILER_REGISTER_ONLY"] == "0"
     assert launch.scratch.stat().st_mode & 0o077 == 0
-    profiler.collect(launch, [], Ended(0))
+    profiler.collect(launch, Ended(0))
     assert not launch.scratch.exists()
 
 
@@ -83,15 +81,15 @@ def test_three_variants_give_three_checked_reports(
     nsys: Path, run_worker: Run, weird_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEMO_API_TOKEN", "do-not-record-me")
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    assert profiler.unavailable() == ""
-    launch = profiler.launch(3, "host")
+    profiler = NsysProfiler(ProfileSettings())
+    assert profiler.unavailable(HOST) == ""
+    folder = weird_path / "B=1,T=4%h"
+    wanted = [Capture(v, f"decode/demo/{v}", f"demo_{v}", folder / v) for v in ("a", "b", "c")]
+    (launch,) = profiler.launches(wanted, HOST)
     ended = run_worker(launch, "0", "a", "b", "c")
     assert ended.returncode == 0, ended.output
 
-    folder = weird_path / "B=1,T=4%h"
-    wanted = [Capture(v, f"decode/demo/{v}", f"demo_{v}", folder / v) for v in ("a", "b", "c")]
-    profiles = profiler.collect(launch, wanted, ended)
+    profiles = profiler.collect(launch, ended)
 
     for capture, profile in zip(wanted, profiles, strict=True):
         assert profile.status is ProfileStatus.OK, profile.reason
@@ -109,12 +107,12 @@ def test_a_worker_that_dies_costs_only_the_variants_it_did_not_reach(
     nsys: Path, run_worker: Run, captures: Captures
 ) -> None:
     """A lone report has no number, and nsys passes the worker's exit code on."""
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(2, "host")
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a", "b"), HOST)
     ended = run_worker(launch, "3", "b")
     assert ended.returncode == 3
 
-    lost, kept = profiler.collect(launch, captures("a", "b"), ended)
+    lost, kept = profiler.collect(launch, ended)
 
     assert (kept.status, kept.ranges) == (ProfileStatus.OK, ["decode/demo/b"])
     assert lost.status is ProfileStatus.FAILED
@@ -123,9 +121,9 @@ def test_a_worker_that_dies_costs_only_the_variants_it_did_not_reach(
 
 
 def test_a_report_without_kernels_fails_where_kernels_must_be(nsys: Path, run_worker: Run, captures: Captures) -> None:
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(1, "host")
-    (profile,) = profiler.collect(launch, captures("a", holds="kernels"), run_worker(launch, "0", "a"))
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a", holds="kernels"), HOST)
+    (profile,) = profiler.collect(launch, run_worker(launch, "0", "a"))
     assert profile.status is ProfileStatus.FAILED
     assert "no GPU kernel" in profile.reason
     assert profile.artifacts == ["model_a.nsys-rep"]
@@ -134,11 +132,11 @@ def test_a_report_without_kernels_fails_where_kernels_must_be(nsys: Path, run_wo
 def test_a_range_that_never_opens_is_explained(
     nsys: Path, run_worker: Run, captures: Captures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(1, "host")
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), HOST)
     ended = run_worker(launch, "0")
     monkeypatch.setattr("runner.profile.nvtx.version", lambda: "0.2.11")
-    (profile,) = profiler.collect(launch, captures("a"), ended)
+    (profile,) = profiler.collect(launch, ended)
     assert profile.status is ProfileStatus.FAILED
     assert "no report was written: nsys never saw the range runner_capture" in profile.reason
 
@@ -153,12 +151,12 @@ def test_a_hang_is_killed_with_everything_it_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RUNNER_PROFILE_ISOLATE", "1" if isolated else "0")
-    profiler = NsysProfiler(ProfileSettings(tool="nsys", timeout_s=2.5))
-    launch = profiler.launch(1, "host")
+    profiler = NsysProfiler(ProfileSettings(timeout_s=2.5))
+    (launch,) = profiler.launches(captures("a"), HOST)
     ended = run_worker(launch, "hang", timeout_s=2.5)
     assert ended.timed_out and "hanging" in ended.output
 
-    (profile,) = profiler.collect(launch, captures("a"), ended)
+    (profile,) = profiler.collect(launch, ended)
 
     assert profile.status is ProfileStatus.FAILED
     assert "profiler.timeout_s=2.5" in profile.reason
@@ -174,13 +172,13 @@ def _started_by(process: psutil.Process, folder: Path) -> bool:
 
 
 def test_a_report_shows_no_other_process(nsys: Path, run_worker: Run, captures: Captures, tmp_path: Path) -> None:
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(1, "host")
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), HOST)
     if launch.command[0] != "unshare":
         pytest.skip("this system does not allow a process namespace")
     with subprocess.Popen(["sh", "-c", "sleep 30; : do-not-record-me"], start_new_session=True) as bystander:
         try:
-            (profile,) = profiler.collect(launch, captures("a"), run_worker(launch, "0", "a"))
+            (profile,) = profiler.collect(launch, run_worker(launch, "0", "a"))
         finally:
             os.killpg(bystander.pid, 9)
     assert profile.status is ProfileStatus.OK, profile.reason
@@ -210,9 +208,9 @@ def test_failures_name_the_cause_and_the_remedy(
 ) -> None:
     body, said = FAILURES[failure]
     pretend_nsys(body)
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(2, "host")
-    profiles = profiler.collect(launch, captures("a", "b"), run_worker(launch, "0", "a", "b"))
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a", "b"), HOST)
+    profiles = profiler.collect(launch, run_worker(launch, "0", "a", "b"))
     assert [p.status for p in profiles] == [ProfileStatus.FAILED] * 2
     assert said in profiles[0].reason
     assert profiles[0].tool == "nsys 2025.1.1.0"
@@ -222,9 +220,9 @@ def test_what_could_not_be_imported_is_kept_for_another_machine(
     pretend_nsys: Pretend, run_worker: Run, captures: Captures, tmp_path: Path
 ) -> None:
     pretend_nsys('for i in 1 2; do echo $i > "$TMPDIR/capture.$i.qdstrm"; done')
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(2, "host")
-    profiles = profiler.collect(launch, captures("a", "b"), run_worker(launch, "0"))
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a", "b"), HOST)
+    profiles = profiler.collect(launch, run_worker(launch, "0"))
     assert [p.artifacts for p in profiles] == [["model_a.qdstrm"], ["model_b.qdstrm"]]
     assert (tmp_path / "job" / "b" / "model_b.qdstrm").read_text() == "2\n"
 
@@ -235,17 +233,17 @@ def test_nvtx_too_new_is_named_when_nothing_was_captured(
     path = pretend_nsys("exit 0")
     path.write_text(path.read_text().replace("2025.1.1.0", "2023.4.4.54"))
     monkeypatch.setattr("runner.profile.nvtx.version", lambda: "0.2.17")
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(1, "host")
-    (profile,) = profiler.collect(launch, captures("a"), Ended(0))
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), HOST)
+    (profile,) = profiler.collect(launch, Ended(0))
     assert "nvtx 0.2.17 is not recorded by Nsight Systems 2023.4.4.54" in profile.reason
 
 
 def test_what_the_worker_reported_comes_before_what_the_tool_did(pretend_nsys: Pretend, captures: Captures) -> None:
     pretend_nsys("exit 0")
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(1, "cuda")
-    (profile,) = profiler.collect(launch, captures("a"), Ended(0, problem="out of memory: 8 GiB asked for"))
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), CUDA)
+    (profile,) = profiler.collect(launch, Ended(0, problem="out of memory: 8 GiB asked for"))
     assert "the worker failed while being profiled: out of memory" in profile.reason
 
 
@@ -257,10 +255,10 @@ def test_a_report_that_cannot_be_read_fails_and_is_kept(
     content: bytes, said: str, pretend_nsys: Pretend, captures: Captures, tmp_path: Path
 ) -> None:
     pretend_nsys("echo 'not a report'; exit 1")
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(1, "host")
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), HOST)
     (launch.scratch / "capture.nsys-rep").write_bytes(content)
-    (profile,) = profiler.collect(launch, captures("a"), Ended(0))
+    (profile,) = profiler.collect(launch, Ended(0))
     assert profile.status is ProfileStatus.FAILED
     assert said in profile.reason
     assert (tmp_path / "job" / "a" / "model_a.nsys-rep").read_bytes() == content
@@ -270,8 +268,8 @@ def test_a_disk_that_fills_while_filing_fails_the_profile(
     pretend_nsys: Pretend, captures: Captures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_nsys("exit 0")
-    profiler = NsysProfiler(ProfileSettings(tool="nsys"))
-    launch = profiler.launch(1, "host")
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), HOST)
     (launch.scratch / "capture.nsys-rep").write_bytes(b"x")
     monkeypatch.setattr(nsys_module, "_read", lambda report: Reading(ranges=["decode/demo/a"]))
 
@@ -279,7 +277,7 @@ def test_a_disk_that_fills_while_filing_fails_the_profile(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "move", full)
-    (profile,) = profiler.collect(launch, captures("a"), Ended(0))
+    (profile,) = profiler.collect(launch, Ended(0))
     assert profile.status is ProfileStatus.FAILED
     assert "could not be filed" in profile.reason
     assert "No space left on device" in profile.reason

@@ -4,47 +4,56 @@ from collections.abc import Callable
 
 import pytest
 
-from runner.profile.base import Capture, Ended, ProfileSettings
-from runner.profile.tools import open_profiler, unavailable
-from runner.result.model import ProfileStatus
+from runner.config.check import PROFILERS
+from runner.profile.base import Capture, ProfileSettings, Subject
+from runner.profile.tools import TOOLS, merged, open_profiler
+from runner.result.model import Finding, Profile, ProfileStatus
 
-DONE = Ended(0)
-
-
-def test_none_is_off_for_every_variant(captures: Callable[..., list[Capture]]) -> None:
-    profiler = open_profiler(ProfileSettings(tool="none"))
-    assert not profiler.own_process
-    assert [p.status for p in profiler.collect(None, captures("a", "b"), DONE)] == [ProfileStatus.OFF] * 2
+HOST = Subject("worker", "host")
 
 
-def test_nvtx_reports_the_ranges_it_emits(captures: Callable[..., list[Capture]]) -> None:
-    profiler = open_profiler(ProfileSettings(tool="nvtx"))
-    assert not profiler.own_process
-    assert profiler.unavailable() == ""
-    (profile,) = profiler.collect(None, captures("a"), DONE)
-    assert (profile.status, profile.ranges) == (ProfileStatus.OK, ["decode/demo/a"])
+def test_the_config_allows_the_tools_there_are() -> None:
+    assert set(PROFILERS) == set(TOOLS)
 
 
-def test_nvtx_without_its_package_is_unavailable(
-    captures: Callable[..., list[Capture]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_answers_to_its_name_and_says_in_words_whether_it_can_be_used(tool: str) -> None:
+    profiler = open_profiler(tool, ProfileSettings())
+    assert profiler.name == tool
+    assert profiler.title.startswith(tool) or profiler.title
+    assert isinstance(profiler.unavailable(HOST), str)
+
+
+def test_nvtx_needs_no_process(captures: Callable[..., list[Capture]]) -> None:
+    profiler = open_profiler("nvtx", ProfileSettings())
+    assert profiler.unavailable(HOST) == ""
+    assert profiler.launches(captures("a"), HOST) == []
+
+
+def test_nvtx_without_its_package_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.profile.nvtx.version", lambda: "")
-    profiler = open_profiler(ProfileSettings(tool="nvtx"))
-    (profile,) = unavailable(profiler, captures("a"))
-    assert profile.status is ProfileStatus.UNAVAILABLE
-    assert "pip install" in profile.reason
+    assert "pip install" in open_profiler("nvtx", ProfileSettings()).unavailable(HOST)
 
 
-def test_a_missing_nsys_is_unavailable_with_the_install_hint(
-    captures: Callable[..., list[Capture]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_nsys_is_unavailable_with_the_install_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNNER_NSYS", "/not/there/nsys")
-    profiler = open_profiler(ProfileSettings(tool="nsys"))
-    profiles = unavailable(profiler, captures("a", "b"))
-    assert [p.status for p in profiles] == [ProfileStatus.UNAVAILABLE] * 2
-    assert "nsight-systems-cli" in profiles[1].reason
+    assert "nsight-systems-cli" in open_profiler("nsys", ProfileSettings()).unavailable(HOST)
 
 
 def test_an_unknown_tool_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="'vtune': allowed are none, nvtx, nsys"):
-        open_profiler(ProfileSettings(tool="vtune"))
+    with pytest.raises(ValueError, match="'vtune': allowed are nvtx, nsys"):
+        open_profiler("vtune", ProfileSettings())
+
+
+def test_several_tools_make_one_profile_with_the_worst_status() -> None:
+    nsys = Profile(ProfileStatus.OK, tool="nsys 2023.4", artifacts=["a.nsys-rep"], metrics={"gpu_idle_share": 0.5})
+    ncu = Profile(ProfileStatus.UNAVAILABLE, "no permission", tool="ncu 2025.3", findings=[Finding("x")])
+    both = merged([nsys, ncu])
+    assert both.status is ProfileStatus.UNAVAILABLE
+    assert both.reason == "ncu: no permission"
+    assert both.tool == "nsys 2023.4, ncu 2025.3"
+    assert both.artifacts == ["a.nsys-rep"]
+    assert both.metrics == {"gpu_idle_share": 0.5}
+    assert both.findings == [Finding("x")]
+    assert merged([]).status is ProfileStatus.OFF
+    assert merged([ncu]) is ncu

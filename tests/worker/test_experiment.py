@@ -21,6 +21,7 @@ from runner.plan.target import target_of
 from runner.profile import nvtx
 from runner.result.model import Status
 from runner.worker.experiment import Experiment
+from runner.worker.protocol import ProfileRequest
 from tests.kernels.hosted import programs
 from tests.plan.families import config
 
@@ -101,7 +102,7 @@ def test_the_order_of_operations_in_one_experiment(log: list[str]) -> None:
 def test_a_profiled_run_captures_the_hot_steps_only(log: list[str]) -> None:
     with prepared(planned()) as experiment:
         log.clear()
-        experiment.profile(["plain"], steps=3)
+        experiment.profile("plain", ProfileRequest(steps=3))
         log = log[:]
     assert log == [
         "faulty_copy",

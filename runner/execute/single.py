@@ -1,0 +1,62 @@
+"""One experiment from its compiled programs to finished results: measured, profiled, judged, on disk after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.build.model import CompileError
+from runner.execute.about import About
+from runner.execute.assemble import add_speedups, result
+from runner.execute.experiment import Built, OnEvent, folder_of, measured, programs_of
+from runner.execute.planning import Experiment
+from runner.execute.profiling import Commit, profile
+from runner.execute.subject import ProfiledWorker
+from runner.result import document
+from runner.result.metrics import Ceilings
+from runner.result.model import INTERRUPTED, Result, Status
+from runner.worker.client import WorkerPool
+from runner.worker.protocol import Outcome
+
+
+class Single:
+    """The run of one experiment; ``results`` holds what there is so far."""
+
+    def __init__(self, experiment: Experiment, about: About, on_event: OnEvent) -> None:
+        self.experiment = experiment
+        self.results: list[Result] = []
+        self._about = about
+        self._on_event = on_event
+
+    def measure(self, built: Built, pool: WorkerPool, ceilings: Ceilings) -> Iterator[Result]:
+        """Each variant's result as it ends."""
+        for made in measured(self.experiment, built, pool, self._about, ceilings, self._on_event):
+            self.results.append(made)
+            yield made
+
+    def profile(self, built: Built) -> None:
+        """The profilers asked for, over the variants that passed."""
+        programs = programs_of(self.experiment, built)
+        if isinstance(programs, CompileError):
+            return
+        commit = Commit(
+            str(self._about.environment.get("git_commit", "")), bool(self._about.environment.get("git_dirty"))
+        )
+        profile(self.experiment, ProfiledWorker(self.experiment, programs), self.results, commit, self._on_event)
+
+    def interrupt(self) -> None:
+        """Adds results for the variants that Ctrl-C kept from ending."""
+        plan = self.experiment.plan
+        if plan is None:
+            return
+        done = {made.variant for made in self.results}
+        for variant in plan.variants:
+            if variant.name not in done:
+                outcome = Outcome(variant.name, Status.SKIPPED, INTERRUPTED)
+                self.results.append(result(self._about, plan, outcome, Ceilings(), self.experiment.settings.max_rsd))
+
+    def finish(self) -> None:
+        """Adds what only the whole experiment knows, and writes the results as they are now."""
+        if self.experiment.plan is not None:
+            add_speedups(self.results, self.experiment.plan.baseline)
+        for made in self.results:
+            document.write(made, folder_of(self.experiment, made.variant))
