@@ -16,8 +16,9 @@ from typing import Literal, Protocol
 from runner.plan.model import BackendName
 from runner.result.model import CheckResult, Profile
 
-Holds = Literal["ranges", "work", "kernels"]
-"""What a report must hold: the variant's range; also device work of any kind (copies); also a kernel."""
+Holds = Literal["anything", "ranges", "work", "kernels"]
+"""What a report must hold: nothing certain (a program of which nothing is known); the variant's range; also device work
+of any kind (copies); also a kernel."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Subject:
     backend: BackendName
     uuids: tuple[str, ...] = ()
     """Of the devices it uses, where they are known."""
+    windowed: bool = False
+    """Of a program: only what happens between ``Window.begin`` and ``Window.end`` is wanted (a server's load)."""
 
 
 class Window:
