@@ -41,7 +41,7 @@ from runner.profile import nvtx
 from runner.profile.names import range_name
 from runner.result.model import CheckResult, Status, TraceEvent
 from runner.worker.protocol import Outcome, ProfileRequest
-from runner.worker.recording import record
+from runner.worker.recording import recorded, traced
 from runner.workload.base import Context, Workload
 from runner.workload.declared import bind
 
@@ -152,7 +152,7 @@ class Experiment:
         if tool:
             outcome.warnings.append(f"{tool} was attached: these times are no measurement")
         if energy is not None:
-            outcome.state = nvml.snapshot(self._devices[0].info.uuid)
+            outcome.state = nvml.snapshots([device.info.uuid for device in self._devices])
             if energy.mj_per_step is not None:
                 outcome.metrics["energy_mj"] = energy.mj_per_step
         with nvtx.range(f"{name}/check"):
@@ -174,17 +174,18 @@ class Experiment:
         if request.checked:
             with nvtx.capture(self._backend, name):
                 return self._checked_step(variant)
-        workload.reset(variant)
-        workload.step(variant)
-        self._synchronize()
-        with nvtx.capture(self._backend, name), record(self._backend, name, bool(request.record)) as events:
-            end = time.monotonic() + request.min_time_s
-            while True:
-                for _ in range(request.steps):
-                    workload.step(variant)
-                self._synchronize()
-                if time.monotonic() >= end:
-                    break
+        with recorded(self._backend, bool(request.record)) as recorder:
+            workload.reset(variant)
+            workload.step(variant)
+            self._synchronize()
+            with nvtx.capture(self._backend, name), recorder.range(name) as events:
+                end = time.monotonic() + request.min_time_s
+                while True:
+                    for _ in range(request.steps):
+                        workload.step(variant)
+                    self._synchronize()
+                    if time.monotonic() >= end:
+                        break
         if request.record:
             path = Path(request.record) / f"{variant}.events.json"
             path.write_text(json.dumps([asdict(event) for event in events]))
@@ -199,7 +200,7 @@ class Experiment:
             self._streams[self._plan.buffer(name).device].fill(buffer, POISON)
         self._synchronize()
         name = range_name(self._plan.phase, self._plan.kernel, variant)
-        with record(self._backend, name, events is not None) as seen:
+        with traced(self._backend, events is not None) as recorder, recorder.range(name) as seen:
             workload.step(variant)
             self._synchronize()
         if events is not None:
