@@ -104,7 +104,7 @@ class Series:
     """Wall-clock seconds the series took."""
 
 
-@dataclass
+@dataclass(slots=True)
 class TraceEvent:
     """One thing that happened on a device or a CPU thread; Nsight, CUPTI and the host backend all fill it."""
 
@@ -202,10 +202,10 @@ class GapCause:
     """What the host did while a device waited."""
 
     kind: str
-    """``launch``, ``sync``, ``alloc``, ``copy``, ``api`` (another CUDA call), ``os``, or ``host`` (none of them: the
-    program's own code)."""
+    """``launch``, ``sync``, ``alloc``, ``copy``, ``api`` (another CUDA call), ``os``, ``host`` (none of them: the
+    program's own code), or ``device`` (the next work had been submitted before: the device's own turnaround)."""
     call: str
-    """Function that filled most of it; empty for ``host``."""
+    """Function that filled most of it; empty for ``host`` and ``device``."""
     thread: str
     """Name or number of the thread that made the call."""
     count: int
@@ -227,7 +227,7 @@ class GapUse:
     total_us: float
     """Time without work on the device."""
     span_us: float
-    """The range's own length, summed over its occurrences."""
+    """Length of the range, up to the end of the last work launched in it, summed over its occurrences."""
     median_us: float
     """Of one gap."""
     p95_us: float
