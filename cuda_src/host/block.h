@@ -29,6 +29,9 @@ inline BarrierResult barrier(bool predicate) {
     if (!bar.arrived) bar.nonzero[phase] = 0;
     bar.nonzero[phase] += predicate;
     ++bar.arrived;
+#if HOST_SANITIZE
+    ++me.barriers;
+#endif
     if (bar.arrived == worker.alive) {
         open_barrier(worker);
     } else {
@@ -75,6 +78,28 @@ inline bool next_thread() {
     return true;
 }
 
+#if HOST_SANITIZE
+// The block's last thread has returned. A barrier that some threads left out opened without them.
+inline void compare_barriers(Worker& worker) {
+    unsigned most = 0;
+    for (unsigned t = 0; t < worker.threads; ++t) {
+        const unsigned passed = worker.warp[t / kLanes].lane[t % kLanes].barriers;
+        most = passed > most ? passed : most;
+    }
+    unsigned fewer = 0;
+    const Lane* first = nullptr;
+    for (unsigned t = 0; t < worker.threads; ++t) {
+        const Lane& lane = worker.warp[t / kLanes].lane[t % kLanes];
+        if (lane.barriers == most) continue;
+        ++fewer;
+        if (!first) first = &lane;
+    }
+    if (!first) return;
+    fault(": %u of %u threads left out a __syncthreads: thread (%u,%u,%u) passed %u, others %u", fewer, worker.threads,
+          first->thread.x, first->thread.y, first->thread.z, first->barriers, most);
+}
+#endif
+
 // next_thread() was false. Comes back when another thread starts on this stack.
 __attribute__((noinline)) inline void retire() {
     State& s = self();
@@ -88,6 +113,9 @@ __attribute__((noinline)) inline void retire() {
         return;
     }
     if (!next && worker.alive) deadlock();
+#if HOST_SANITIZE
+    if (!next && s.launch->counted) compare_barriers(worker);
+#endif
     worker.give_stack(me.stack);
     Context dropped;
     if (next) {
@@ -142,6 +170,9 @@ inline void run_block(Worker& worker) {
         warp.ready = warp.at_barrier = warp.waiting = warp.groups_used = 0;
         warp.full.arrived = 0;
     }
+#if HOST_SANITIZE
+    for (unsigned t = 0; t < worker.threads; ++t) worker.warp[t / kLanes].lane[t % kLanes].barriers = 0;
+#endif
     Lane& first = *choose(worker, 0);
     first.stack = worker.take_stack();
     prepare(first.context, worker.stack[first.stack], Worker::stagger(first.stack), fiber);
@@ -184,6 +215,25 @@ __attribute__((no_sanitize_address)) inline void spoil_shared(Worker& worker, si
 }
 #endif
 
+#if HOST_SANITIZE
+// The order of a shuffled launch's blocks: a walk round them in steps that have no factor in common with their number.
+struct BlockOrder {
+    uint64_t blocks, step, start;
+
+    BlockOrder(Worker& worker, const Launch& launch) : blocks(launch.blocks), step(1), start(0) {
+        if (!launch.shuffled || blocks >> 32) return;  // the product below must fit
+        start = next_random(worker) % blocks;
+        do step = 1 + next_random(worker) % blocks;
+        while (common_factor(step, blocks) != 1);
+    }
+
+    uint64_t operator[](uint64_t index) const { return (index * step + start) % blocks; }
+
+private:
+    static uint64_t common_factor(uint64_t a, uint64_t b) { return b ? common_factor(b, a % b) : a; }
+};
+#endif
+
 // Takes blocks of the launch until none is left or one has failed.
 inline void run_blocks(Worker& worker, Launch& launch) {
     State& s = self();
@@ -191,9 +241,15 @@ inline void run_blocks(Worker& worker, Launch& launch) {
     worker.random = launch.seed * 0x9E3779B97F4A7C15ULL | 1;
     lay_out(worker, launch.block);
     provide_shared(worker, launch.shared_bytes);
+#if HOST_SANITIZE
+    const BlockOrder order(worker, launch);
+#endif
     while (!__atomic_load_n(&launch.failed, __ATOMIC_RELAXED)) {
-        const uint64_t b = __atomic_fetch_add(&launch.next, 1, __ATOMIC_RELAXED);
+        uint64_t b = __atomic_fetch_add(&launch.next, 1, __ATOMIC_RELAXED);
         if (b >= launch.blocks) break;
+#if HOST_SANITIZE
+        b = order[b];
+#endif
         const uint64_t row = b / launch.grid.x;
         s.block_index = {static_cast<unsigned>(b % launch.grid.x), static_cast<unsigned>(row % launch.grid.y),
                          static_cast<unsigned>(row / launch.grid.y)};

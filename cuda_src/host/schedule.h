@@ -93,13 +93,12 @@ inline Lane* choose_any(Worker& worker) {
     return &warp.lane[lane];
 }
 
-// The thread that runs next: one of the same warp if possible. Any at all under the sanitizer, so that code which
-// relies on an order nobody promised gives a wrong result.
+// The thread that runs next: one of the same warp if possible. Any at all in a shuffled launch under the sanitizer, so
+// that code which relies on an order nobody promised gives a wrong result.
 inline Lane* choose(Worker& worker, unsigned warp_index) {
 #if HOST_SANITIZE
-    (void)warp_index;
-    return choose_any(worker);
-#else
+    if (self().launch->shuffled) return choose_any(worker);
+#endif
     for (unsigned step = 0, w = warp_index; step < worker.warps; ++step) {
         Warp& warp = worker.warp[w];
         if (warp.ready) {
@@ -111,7 +110,6 @@ inline Lane* choose(Worker& worker, unsigned warp_index) {
         if (++w == worker.warps) w = 0;
     }
     return nullptr;
-#endif
 }
 
 inline bool is_fresh(const Lane& lane) { return lane.warp->fresh >> lane.index & 1u; }

@@ -115,8 +115,10 @@ HOST_EXPORT void* host_pool_create(unsigned cores) { return new ::host::Pool(HOS
 HOST_EXPORT void host_pool_destroy(void* pool) { static_cast<::host::Pool*>(pool)->destroy(); }
 
 // Runs a kernel of any library with the same HOST_ABI to its end. 0, or 1 with a message in `error` (256 bytes).
+// Under the sanitizer: `seed` of the order of threads and blocks, 0 = not shuffled; whether to `count` barriers.
 HOST_EXPORT int host_launch(void* pool, const ::host::Entry* entry, const unsigned* grid, const unsigned* block,
-                            size_t shared_bytes, const char* arguments, int priority, uint64_t seed, char* error) {
+                            size_t shared_bytes, const char* arguments, int priority, uint64_t seed, int count,
+                            char* error) {
     ::host::Launch launch = {};
     launch.run = entry->run;
     launch.invoke = entry->invoke;
@@ -126,6 +128,8 @@ HOST_EXPORT int host_launch(void* pool, const ::host::Entry* entry, const unsign
     launch.blocks = static_cast<uint64_t>(grid[0]) * grid[1] * grid[2];
     launch.shared_bytes = shared_bytes;
     launch.seed = seed;
+    launch.shuffled = seed != 0;
+    launch.counted = count != 0;
     static_cast<::host::Pool*>(pool)->run(launch, priority);
     if (launch.failed) memcpy(error, launch.error, sizeof launch.error);
     return launch.failed;

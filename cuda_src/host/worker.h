@@ -28,6 +28,7 @@ struct alignas(64) Lane {
     int stack;
 #if HOST_SANITIZE
     void* fake;
+    unsigned barriers;  // passed so far
 #endif
 };
 
@@ -74,6 +75,8 @@ struct Launch {
     uint64_t next;  // next block, taken atomically
     size_t shared_bytes;
     uint64_t seed;
+    bool shuffled;  // under the sanitizer: threads and blocks in an order that follows the seed
+    bool counted;   // under the sanitizer: all threads of a block must pass the same number of barriers
     int failed;
     char error[256];
 };

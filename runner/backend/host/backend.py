@@ -14,6 +14,10 @@ from runner.result.model import TraceEvent
 DEVICES_VARIABLE = "RUNNER_HOST_DEVICES"
 DEFAULT_DEVICES = 2
 MAX_DEVICES = 64
+ORDER_VARIABLE = "RUNNER_HOST_ORDER"
+"""Seed of the order of threads and blocks in sanitized programs; 0 leaves the order as it is without a sanitizer."""
+BARRIERS_VARIABLE = "RUNNER_HOST_BARRIERS"
+"""``1``: a sanitized program faults where not all threads of a block pass the same number of barriers."""
 
 
 class HostBackend:
@@ -21,13 +25,12 @@ class HostBackend:
 
     name: BackendName = "host"
 
-    def __init__(self, devices: int | None = None, seed: int = 1) -> None:
-        """``devices``: how many; ``$RUNNER_HOST_DEVICES`` or 2 by default. ``seed``: of the thread order in
-        sanitized programs.
-        """
+    def __init__(self, devices: int | None = None, seed: int | None = None) -> None:
+        """``devices``: how many; ``$RUNNER_HOST_DEVICES`` or 2 by default. ``seed``: ``$RUNNER_HOST_ORDER`` or 1."""
         self._count = _from_environment() if devices is None else _checked("devices", devices)
         self._open: dict[int, HostDevice] = {}
-        self.seed = seed
+        self.seed = int(os.environ.get(ORDER_VARIABLE, "1")) if seed is None else seed
+        self.count_barriers = os.environ.get(BARRIERS_VARIABLE) == "1"
         self.budget = Budget(machine.available_memory())
         self.locked = PageLocked()
         self.trace: list[TraceEvent] | None = None

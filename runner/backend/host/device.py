@@ -27,7 +27,6 @@ class HostDevice:
         self.heap = Heap(self, backend.budget)
         self.locked: PageLocked = backend.locked
         self.threads = Threads(info.sms)
-        self.seed = backend.seed
         self._streams: list[HostStream] = []
         self._numbers = 0
         self._peers: set[int] = {info.ordinal}

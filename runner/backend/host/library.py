@@ -64,6 +64,7 @@ class Library:
             ctypes.c_char_p,
             ctypes.c_int,
             ctypes.c_uint64,
+            ctypes.c_int,
             ctypes.c_char_p,
         ]
         self.abi: bytes = self.native.host_abi()

@@ -55,7 +55,8 @@ class Launch:
                 self.shared_bytes,
                 self.arguments,
                 self.priority,
-                device.seed,
+                device.backend.seed,
+                device.backend.count_barriers,
                 message,
             )
         if failed:

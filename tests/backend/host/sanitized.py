@@ -29,6 +29,8 @@ def main() -> None:
         "exchange": ((1, 1, 1), (64, 1, 1), [ints, np.int32(0)], 0),
         "guarded": ((1, 1, 1), (64, 1, 1), [ints, np.int32(1)], 0),
         "broadcast": ((1, 1, 1), (64, 1, 1), [ints], 0),
+        "divergent": ((2, 1, 1), (64, 1, 1), [ints], 0),
+        "chained": ((64, 1, 1), (32, 1, 1), [ints], 0),
         "reads_unset": ((3, 1, 1), (64, 1, 1), [ints], 256),
         "good": ((7, 1, 1), (96, 1, 1), [np.arange(640, dtype=np.float32), np.int64(640)], 96 * 4),
     }

@@ -12,25 +12,26 @@ import numpy as np
 import pytest
 
 from runner.backend.base import BackendError
+from runner.backend.host.backend import BARRIERS_VARIABLE
 from runner.backend.host.device import HostDevice
 from runner.build.host import SANITIZER_EXIT, sanitizer_environment
 from runner.build.sanitizer import report
 from tests.backend.host.harness import KERNELS, compiled
 
 
-def child(kernel: str, seed: int = 1) -> subprocess.CompletedProcess[str]:
+def child(kernel: str, seed: int = 1, **environment: str) -> subprocess.CompletedProcess[str]:
     program = compiled("faulty", sanitize=True)
     return subprocess.run(
         [sys.executable, "-m", "tests.backend.host.sanitized", str(program), kernel, str(seed)],
-        env={**os.environ, **sanitizer_environment()},
+        env={**os.environ, **sanitizer_environment(), **environment},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def outputs(kernel: str, seed: int = 1) -> Any:
-    done = child(kernel, seed)
+def outputs(kernel: str, seed: int = 1, **environment: str) -> Any:
+    done = child(kernel, seed, **environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -72,6 +73,29 @@ def test_the_order_of_threads_follows_the_seed() -> None:
     assert once == again
     assert once != other
     assert once[0] != once[1]
+
+
+def test_blocks_come_in_an_order_that_follows_the_seed() -> None:
+    in_order = list(range(64))
+    assert outputs("chained", 0) == [in_order] * 3
+    once = outputs("chained", 1)
+    assert all(result != in_order for result in once)
+    assert once != outputs("chained", 2)
+
+
+def test_threads_keep_their_order_without_a_seed() -> None:
+    assert outputs("broadcast", 0) == [[42] * 64] * 3
+
+
+def test_a_barrier_that_half_the_block_leaves_out_is_found_where_asked_for() -> None:
+    assert outputs("divergent") == [list(range(64))] * 3
+    done = child("divergent", **{BARRIERS_VARIABLE: "1"})
+    assert "kernel divergent, block (" in done.stderr
+    assert ": 32 of 64 threads left out a __syncthreads: thread (32,0,0) passed 0, others 1" in done.stderr
+
+
+def test_even_barriers_are_no_fault() -> None:
+    assert outputs("good", **{BARRIERS_VARIABLE: "1"}) == outputs("good")
 
 
 def test_nothing_is_left_in_shared_memory_for_the_next_block() -> None:

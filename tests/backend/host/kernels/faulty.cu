@@ -52,6 +52,18 @@ extern "C" __global__ void reads_unset(int* out) {
     cells[i] = fixed[i] = cell<64>(i) = 5;
 }
 
+// The second half of the threads leaves the barrier out.
+extern "C" __global__ void divergent(int* out) {
+    const int i = threadIdx.x;
+    if (i < 32) __syncthreads();
+    out[i] = i;
+}
+
+// A block that reads what the one before it wrote.
+extern "C" __global__ void chained(int* out) {
+    if (threadIdx.x == 0) out[blockIdx.x] = blockIdx.x ? out[blockIdx.x - 1] + 1 : 0;
+}
+
 extern "C" __global__ void good(float* data, long long n) {
     DYNAMIC_SHARED(float, cells);
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
