@@ -89,17 +89,21 @@ class Activities:
             self._problem = error
 
     def _event(self, record: Any) -> TraceEvent | None:
+        kind = int(record.kind)
+        if kind not in (_CALL, _KERNEL, _SET, _COPY, _PEER_COPY):
+            return None
         start, end = (record.start - self._origin) / 1e3, (record.end - self._origin) / 1e3
         correlation = int(record.correlation_id)
-        if record.kind == _CALL:
+        if kind == _CALL:
             name = self._call(int(record.cbid))
             return TraceEvent("api", name, 0, 0, start, end, thread=int(record.thread_id), correlation=correlation)
-        where = int(record.device_id), int(record.stream_id)
-        if record.kind == _KERNEL:
+        device, stream = int(record.device_id), int(record.stream_id)
+        if kind == _KERNEL:
             return TraceEvent(
                 "launch",
                 str(record.name),
-                *where,
+                device,
+                stream,
                 start,
                 end,
                 correlation=correlation,
@@ -109,13 +113,11 @@ class Activities:
                 shared_bytes=int(record.static_shared_memory + record.dynamic_shared_memory),
             )
         size = int(record.bytes)
-        if record.kind == _SET:
-            return TraceEvent("fill", "memset", *where, start, end, correlation=correlation, bytes=size)
-        if record.kind not in (_COPY, _PEER_COPY):
-            return None
+        if kind == _SET:
+            return TraceEvent("fill", "memset", device, stream, start, end, correlation=correlation, bytes=size)
         memory = _HOST_MEMORY.get(int(record.src_kind)) or _HOST_MEMORY.get(int(record.dst_kind), "")
         name = _DIRECTIONS.get(int(record.copy_kind), "unknown")
-        return TraceEvent("copy", name, *where, start, end, correlation=correlation, bytes=size, memory=memory)
+        return TraceEvent("copy", name, device, stream, start, end, correlation=correlation, bytes=size, memory=memory)
 
     def _call(self, number: int) -> str:
         if number not in self._calls:
