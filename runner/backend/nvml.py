@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,9 @@ THROTTLE_REASONS = {
 
 THROTTLED = frozenset({"power_cap", "hardware_slowdown", "thermal", "hardware_thermal", "power_brake"})
 """Those that make a measurement slower than the GPU could be."""
+
+_RETIREMENT_CAUSES = (0, 1)
+"""NVML's causes of a page's retirement: several single-bit errors, one double-bit error."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,11 @@ def _start() -> tuple[Any, str]:
         return None, f"NVML cannot start: {error}"
     atexit.register(library.nvmlShutdown)
     return library, ""
+
+
+def opened() -> tuple[Any, str]:
+    """The started library (``pynvml``) and an empty reason, or None and why not; for what reads more than this file."""
+    return _start()
 
 
 def reason() -> str:
@@ -142,8 +151,11 @@ class Gpu:
     def _read(self, function: str, *arguments: Any) -> Any:
         if self._handle is None:
             return None
+        known = getattr(self._library, function, None)
+        if known is None:
+            return None  # an older nvidia-ml-py
         try:
-            return getattr(self._library, function)(self._handle, *arguments)
+            return known(self._handle, *arguments)
         except self._library.NVMLError:
             return None  # not supported by this GPU, driver or virtual machine
 
@@ -175,6 +187,17 @@ class Gpu:
         value = self._read("nvmlDeviceGetEnforcedPowerLimit")
         return None if value is None else value / 1e3
 
+    def utilization_pct(self) -> tuple[int, int] | None:
+        """Share of the driver's last sampling period in which a kernel ran, and in which memory was busy, percent.
+        One small kernel at a time gives 100: no sign of what bounds it."""
+        value = self._read("nvmlDeviceGetUtilizationRates")
+        return None if value is None else (int(value.gpu), int(value.memory))
+
+    def memory_bytes(self) -> tuple[int, int] | None:
+        """In use and in all; None where the GPU shares the system's memory."""
+        value = self._read("nvmlDeviceGetMemoryInfo")
+        return None if value is None else (int(value.used), int(value.total))
+
     def energy_mj(self) -> int | None:
         """Energy since the driver was loaded, millijoules."""
         value = self._read("nvmlDeviceGetTotalEnergyConsumption")
@@ -192,6 +215,28 @@ class Gpu:
         value = self._read(function)
         return None if value is None else bool(value[0] if isinstance(value, list) else value)
 
+    def health(self) -> dict[str, Reading | None]:
+        """Faults of the memory: ECC errors since the driver was loaded and over the GPU's life, pages retired (older
+        GPUs) or rows remapped (Ampere and newer) for them, and whether a remapping waits for a reset or failed."""
+        rows = self._read("nvmlDeviceGetRemappedRows")
+        retired = [self._read("nvmlDeviceGetRetiredPages", cause) for cause in _RETIREMENT_CAUSES]
+        return {
+            "ecc_corrected": self._ecc_errors("CORRECTED", "VOLATILE"),
+            "ecc_uncorrected": self._ecc_errors("UNCORRECTED", "VOLATILE"),
+            "ecc_corrected_ever": self._ecc_errors("CORRECTED", "AGGREGATE"),
+            "ecc_uncorrected_ever": self._ecc_errors("UNCORRECTED", "AGGREGATE"),
+            "retired_pages": None if None in retired else sum(len(pages) for pages in retired),
+            "remapped_rows": None if rows is None else int(rows[0]) + int(rows[1]),
+            "remap_pending": None if rows is None else bool(rows[2]),
+            "remap_failed": None if rows is None else bool(rows[3]),
+        }
+
+    def _ecc_errors(self, kind: str, counter: str) -> int | None:
+        kinds = {"CORRECTED": 0, "UNCORRECTED": 1}
+        counters = {"VOLATILE": 0, "AGGREGATE": 1}
+        value = self._read("nvmlDeviceGetTotalEccErrors", kinds[kind], counters[counter])
+        return None if value is None else int(value)
+
     def snapshot(self) -> dict[str, Reading]:
         """Everything the GPU tells, without what it does not support."""
         values: dict[str, Reading | None] = {
@@ -206,13 +251,22 @@ class Gpu:
             "ecc": self._mode("nvmlDeviceGetEccMode"),
             "persistence": self._mode("nvmlDeviceGetPersistenceMode"),
             "mig": self._mode("nvmlDeviceGetMigMode"),
+            **self.health(),
         }
         return {name: value for name, value in values.items() if value is not None}
 
 
 def snapshot(uuid: str) -> dict[str, Reading]:
-    """Clocks, temperature, power and modes of one GPU; empty when there is no NVML or no such GPU."""
+    """Clocks, temperature, power, modes and health of one GPU; empty when there is no NVML or no such GPU."""
     return Gpu(uuid).snapshot()
+
+
+def snapshots(uuids: Sequence[str]) -> dict[str, Any]:
+    """The first GPU's snapshot, and under ``others`` those of the rest by UUID, where there are more than one."""
+    if not uuids:
+        return {}
+    others = {uuid: snapshot(uuid) for uuid in uuids[1:]}
+    return {**snapshot(uuids[0]), **({"others": others} if others else {})}
 
 
 class EnergyMeter:
