@@ -7,11 +7,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
 
 from runner.result.model import TraceEvent
+from runner.timeline.intervals import Floats, times, union
 
 DEVICE_KINDS = frozenset({"launch", "graph", "copy", "fill"})
 """``TraceEvent.kind`` of what happens on a device."""
+
+
+class Busy(NamedTuple):
+    """When a device worked on any of its streams: disjoint times in order."""
+
+    opens: Floats
+    closes: Floats
+    first: list[TraceEvent]
+    """Work that began each of them."""
+    last: list[TraceEvent]
+    """Work that ended each of them."""
 
 
 @dataclass
@@ -26,6 +41,8 @@ class Trace:
     """Names of the devices by ordinal."""
     signatures: dict[str, str] = field(default_factory=dict)
     """Name of a kernel → its declaration with template arguments, where that says more."""
+
+    _busy: dict[int, Busy] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def work(self) -> list[TraceEvent]:
@@ -64,6 +81,22 @@ class Trace:
             outer = self.outer_calls[call.thread][index]
             causes.setdefault(call.correlation, outer if outer.kind == "api" else call)
         return causes
+
+    def asked_us(self, work: TraceEvent) -> float:
+        """When the host called for this device work; its own start where the call is unknown."""
+        call = self.causes.get(work.correlation)
+        return call.start_us if call else work.start_us
+
+    def busy(self, device: int) -> Busy:
+        if device not in self._busy:
+            work = [event for event in self.work if event.device == device]
+            start, end = times(work)
+            opens, closes = union(start, end)
+            first = np.searchsorted(start, opens, side="left").tolist()
+            # The running maximum reaches a closing time with the work that closes it.
+            last = np.searchsorted(np.maximum.accumulate(end), closes, side="left").tolist() if work else []
+            self._busy[device] = Busy(opens, closes, [work[i] for i in first], [work[i] for i in last])
+        return self._busy[device]
 
     def range_names(self) -> list[str]:
         """Names of the ranges in order of their first start, each once."""

@@ -1,0 +1,42 @@
+"""What a call on the host is, as far as the device's waiting is concerned."""
+
+from __future__ import annotations
+
+import re
+
+from runner.result.model import TraceEvent
+
+_SYNC = re.compile(r"(cu|cuda)\w*Synchronize$")
+_LAUNCH = re.compile(r"(cu|cuda)(Launch|GraphLaunch)")
+_SUBMIT = re.compile(r"(cu|cuda)(Mem(cpy|set|Prefetch)\w*Async|Memset)")
+_BLOCKING_COPY = re.compile(r"(cu|cuda)Memcpy(?!\w*Async)")
+_ALLOC = re.compile(
+    r"(cu|cuda)(Mem(Alloc|Free|Pool|HostAlloc|FreeHost|HostRegister|HostUnregister|Create|Release|Map|Unmap|Address|SetAccess)"
+    r"|Malloc|Free|Host(Alloc|Register|Unregister)|Array(Create|Destroy))"
+)
+
+
+def is_launch(call: TraceEvent) -> bool:
+    """It launches a kernel or a graph."""
+    return call.kind == "api" and _LAUNCH.match(call.name) is not None
+
+
+def kind_of(call: TraceEvent, copy: TraceEvent | None = None) -> str:
+    """Word of ``GapCause.kind``. ``copy``: the device work that the call caused, if any.
+
+    ``launch`` is any call that only hands work to the device: kernels, graphs, asynchronous copies and fills. A copy
+    that the host waits for is ``copy``: one that is not asynchronous, or that reads or writes pageable memory. Waiting
+    for an event on the device (``cuStreamWaitEvent``) does not hold the host, so it is ``api``.
+    """
+    if call.kind == "os":
+        return "os"
+    name = call.name
+    if _LAUNCH.match(name):
+        return "launch"
+    if _SYNC.match(name):
+        return "sync"
+    if _ALLOC.match(name):
+        return "alloc"
+    if _BLOCKING_COPY.match(name) or (copy is not None and copy.memory == "pageable"):
+        return "copy"
+    return "launch" if _SUBMIT.match(name) else "api"
