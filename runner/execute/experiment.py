@@ -11,6 +11,7 @@ from runner.execute.about import About
 from runner.execute.assemble import result
 from runner.execute.conversation import Job, outcomes
 from runner.execute.planning import Experiment
+from runner.plan.model import WorkloadRef
 from runner.result import document
 from runner.result.metrics import Ceilings
 from runner.result.model import Result, Status
@@ -44,21 +45,23 @@ def measured(
 
 
 def _resources(experiment: Experiment, built: Built, variant: str) -> dict[str, float]:
-    """Registers per thread and bytes spilled by the variant's kernels, the largest; empty on host and where the
-    variant declares no launches."""
-    if experiment.plan is None or "main" not in experiment.requests:
+    """Launches of a step as the variant declares them; registers per thread and bytes spilled by its kernels, the
+    largest. A workload class makes launches of its own, and on host no compiler tells."""
+    plan = experiment.plan
+    if plan is None or "main" not in experiment.requests:
         return {}
     program = built[experiment.requests["main"]]
-    launches = [launch for v in experiment.plan.variants if v.name == variant for launch in v.launches]
-    if isinstance(program, CompileError):
+    launches = [launch for v in plan.variants if v.name == variant for launch in v.launches]
+    if isinstance(program, CompileError) or not launches:
         return {}
+    found: dict[str, float] = {}
+    if plan.workload == WorkloadRef():
+        found["launches"] = float(len(launches))
     used = [program.resources[launch.function] for launch in launches if launch.function in program.resources]
-    if not used:
-        return {}
-    return {
-        "registers": float(max(one.registers for one in used)),
-        "spill_bytes": float(max(one.spill_stores + one.spill_loads for one in used)),
-    }
+    if used:
+        found["registers"] = float(max(one.registers for one in used))
+        found["spill_bytes"] = float(max(one.spill_stores + one.spill_loads for one in used))
+    return found
 
 
 def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event: OnEvent) -> Iterator[Outcome]:

@@ -13,6 +13,7 @@ from runner.build.model import BuildRequest, CompileError
 from runner.config.errors import ConfigError
 from runner.config.points import Point
 from runner.config.schema import Config
+from runner.diagnose.rules import Rule, rules
 from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
 from runner.paths import cuda_src_dir
@@ -35,6 +36,8 @@ class Experiment:
     """Variants that cannot run at this point, with the reason."""
     refused: tuple[Status, str] | None = None
     devices: tuple[DeviceInfo, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    """Of the diagnosis, the user's own among them."""
 
     @property
     def config(self) -> Config:
@@ -58,6 +61,7 @@ def plan(experiment: Experiment, target: Target) -> None:
     """Fills in plan, settings and compile requests, or the reason for refusing."""
     config = experiment.config
     try:
+        experiment.rules = rules(experiment.point.config_dirs)
         experiment.settings = measure_settings(config.measure, target.backend)
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
         experiment.requests = requests(experiment.plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.build.model import CompileError
+from runner.diagnose.diagnose import diagnose
 from runner.execute.about import About
 from runner.execute.assemble import add_speedups, result
 from runner.execute.experiment import Built, OnEvent, folder_of, measured, programs_of
@@ -59,4 +60,5 @@ class Single:
         if self.experiment.plan is not None:
             add_speedups(self.results, self.experiment.plan.baseline)
         for made in self.results:
+            made.diagnosis = diagnose(made, self.experiment.rules)
             document.write(made, folder_of(self.experiment, made.variant))
