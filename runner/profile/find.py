@@ -21,6 +21,8 @@ INSTALL_HINT = (
     "install the package nsight-systems-cli from NVIDIA's apt or yum repository, or Nsight Systems from "
     f"NVIDIA's developer download page, and put nsys on the PATH or set {VARIABLE} to it"
 )
+VERSION_S = 10.0
+"""A tool that does not tell its version within this is taken for broken, once per process."""
 _ROOTS = ("/usr/local", "/opt/nvidia", "/usr/lib")
 _PATTERNS = (
     "cuda*/bin/nsys",
@@ -78,11 +80,13 @@ def _version(path: str) -> tuple[str, str]:
             [path, "--version"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=VERSION_S,
             check=False,
             stdin=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        return "", f"it did not tell its version within {VERSION_S:g} s"
+    except OSError as error:
         return "", str(error)
     found = re.search(r"version (\d[\w.\-]*)", done.stdout)
     if done.returncode == 0 and found:

@@ -9,6 +9,7 @@ user's shells included (seen with 2023.4; no option turns it off). A report is m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -52,6 +53,26 @@ def _working_way() -> tuple[str, ...]:
     return ()
 
 
+def enter(scratch: Path) -> tuple[str, ...] | None:
+    """Command line that starts a program among the processes that were started with ``TMPDIR=scratch``: in their
+    process namespace where they have one of their own. None when there are no such processes."""
+    found = _marked(scratch)
+    for process in found:
+        try:
+            if _namespace(process.pid, "pid") == _namespace("self", "pid"):
+                continue
+            user = _namespace(process.pid, "user") != _namespace("self", "user")
+        except OSError:
+            continue  # gone meanwhile
+        way = ("--user", "--preserve-credentials") if user else ()
+        return ("nsenter", f"--target={process.pid}", *way, "--pid", "--mount")
+    return () if found else None
+
+
+def _namespace(process: int | str, kind: str) -> str:
+    return os.readlink(f"/proc/{process}/ns/{kind}")
+
+
 def blanked(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables to set empty so that no credential reaches a report."""
     return {name: "" for name, value in environment.items() if value and is_secret(name, value)}
@@ -63,19 +84,27 @@ def end_all(scratch: Path) -> int:
     Needed where there is no namespace: the agent and the profiled program have sessions of their own, so the
     process group of the tool does not reach them.
     """
-    ended = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("TMPDIR") == str(scratch):
-                process.kill()
-                ended.append(process)
-        except psutil.Error:
-            continue  # gone meanwhile, or another user's
+    ended = _marked(scratch)
+    for process in ended:
+        with contextlib.suppress(psutil.Error):  # gone meanwhile
+            process.kill()
     # Not psutil's wait, which would take a child's exit code away from whoever started it.
     deadline = time.monotonic() + _END_S
     while any(map(_lives, ended)) and time.monotonic() < deadline:
         time.sleep(0.01)
     return len(ended)
+
+
+def _marked(scratch: Path) -> list[psutil.Process]:
+    """Living processes that were started with ``TMPDIR=scratch``."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("TMPDIR") == str(scratch):
+                found.append(process)
+        except psutil.Error:
+            continue  # gone meanwhile, or another user's
+    return found
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -15,9 +15,10 @@ import pytest
 
 from runner.profile import nsys as nsys_module
 from runner.profile.base import Capture, Ended, ProfileSettings, Subject
-from runner.profile.nsys import NsysProfiler, command_line
-from runner.profile.report import Reading
-from runner.result.model import ProfileStatus
+from runner.profile.nsys import NsysProfiler
+from runner.profile.nvtx import CAPTURE
+from runner.result.model import ProfileStatus, TraceEvent
+from runner.timeline.trace import Trace
 
 HOST = Subject("worker", "host")
 CUDA = Subject("worker", "cuda")
@@ -26,37 +27,8 @@ Captures = Callable[..., list[Capture]]
 Pretend = Callable[[str], Path]
 
 
-def test_command_line_with_a_gpu() -> None:
-    assert command_line(Path("/opt/nsys"), ProfileSettings(), Path("/out/raw"), 3, "cuda") == (
-        "/opt/nsys",
-        "profile",
-        "--trace=cuda,nvtx,osrt",
-        "--sample=none",
-        "--cpuctxsw=none",
-        "--cuda-graph-trace=node",
-        "--capture-range=cudaProfilerApi",
-        "--capture-range-end=repeat:3",
-        "--force-overwrite=true",
-        "--wait=primary",
-        "--output=/out/raw",
-    )
-
-
-def test_command_line_without_a_gpu_waits_for_the_capture_range() -> None:
-    settings = ProfileSettings(trace=("cuda", "osrt"))
-    assert command_line(Path("nsys"), settings, Path("/out/raw"), 1, "host") == (
-        "nsys",
-        "profile",
-        "--trace=osrt,nvtx",
-        "--sample=none",
-        "--cpuctxsw=none",
-        "--capture-range=nvtx",
-        "--nvtx-capture=runner_capture@*",
-        "--capture-range-end=repeat:1",
-        "--force-overwrite=true",
-        "--wait=primary",
-        "--output=/out/raw",
-    )
+def trace(*ranges: str) -> Trace:
+    return Trace([TraceEvent("range", name, 0, 0, 1.0 * i, 2.0 * i + 1) for i, name in enumerate(ranges)])
 
 
 def test_launch_keeps_the_environment_clean(
@@ -95,11 +67,16 @@ def test_three_variants_give_three_checked_reports(
         assert profile.status is ProfileStatus.OK, profile.reason
         assert profile.ranges == [capture.range]
         assert profile.tool.startswith("nsys 20")
-        assert profile.artifacts[:2] == [f"{capture.name}.nsys-rep", f"{capture.name}_nvtx_sum.csv"]
+        assert profile.artifacts[0] == f"{capture.name}.nsys-rep"
         report = (capture.folder / profile.artifacts[0]).read_bytes()
         assert b"do-not-record-me" not in report
-        with (capture.folder / profile.artifacts[1]).open(newline="") as table:
-            assert capture.range in {row["Range"].lstrip(":") for row in csv.DictReader(table)}
+        (raw,) = profile.reports
+        assert (raw.path, raw.bytes) == (profile.artifacts[0], len(report))
+        with (capture.folder / f"{capture.name}_ranges.csv").open(newline="") as table:
+            assert [row["range"] for row in csv.DictReader(table)] == [CAPTURE, capture.range]
+        assert {call.kind for call in profile.calls} == {"os"}
+        assert f"{capture.name}_calls.csv" in profile.artifacts
+        assert not profile.kernels and not profile.categories and not profile.gaps
     assert not launch.scratch.exists()
 
 
@@ -271,7 +248,7 @@ def test_a_disk_that_fills_while_filing_fails_the_profile(
     profiler = NsysProfiler(ProfileSettings())
     (launch,) = profiler.launches(captures("a"), HOST)
     (launch.scratch / "capture.nsys-rep").write_bytes(b"x")
-    monkeypatch.setattr(nsys_module, "_read", lambda report: Reading(ranges=["decode/demo/a"]))
+    monkeypatch.setattr(nsys_module, "_read", lambda report: trace("decode/demo/a"))
 
     def full(source: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
@@ -285,10 +262,10 @@ def test_a_disk_that_fills_while_filing_fails_the_profile(
 
 def test_reports_are_matched_by_the_range_they_hold_then_by_order(captures: Captures) -> None:
     a, b, c = captures("a", "b", "c")
-    holds = {x.variant: Reading(ranges=[x.range]) for x in (a, b, c)}
+    holds: dict[str, Trace | str] = {x.variant: trace(x.range) for x in (a, b, c)}
     match = nsys_module._match
     assert match([a, b, c], [holds["b"], holds["c"]]) == [None, 0, 1]
     assert match([a, b, c], [holds["c"], holds["a"], holds["b"]]) == [1, 2, 0]
-    assert match([a, b, c], [holds["a"], "unreadable", Reading()]) == [0, 1, 2]
+    assert match([a, b, c], [holds["a"], "unreadable", Trace()]) == [0, 1, 2]
     assert match([a, a], [holds["a"], holds["a"]]) == [0, 1]
     assert match([a, b], ["unreadable"]) == [None, None]

@@ -1,74 +1,38 @@
-"""The SQLite export is read on made-up databases: those of a GPU, of old versions, and broken ones."""
+"""Reports that cannot be exported or read, and what a tool said last."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runner.profile import report
-from runner.profile.report import Reading, Report, ReportError
+from runner.profile.report import Report, ReportError
+from runner.result.model import TraceEvent
+from runner.timeline.trace import Trace
 
 
-def database(path: Path, *statements: str) -> Path:
-    connection = sqlite3.connect(path)
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
-    return path
+def test_ranges_are_named_once_in_order_of_their_start_without_the_captures_own() -> None:
+    spans = {"runner_capture": (0, 9), "decode/demo/b": (1, 3), "decode/demo/a": (4, 6)}
+    events = [TraceEvent("range", name, 0, 0, start, end) for name, (start, end) in reversed(spans.items())]
+    events += [TraceEvent("range", "decode/demo/b", 0, 0, 7, 8), TraceEvent("os", "poll", 0, 0, 0, 1)]
+    assert report.ranges(Trace(events)) == ["decode/demo/b", "decode/demo/a"]
 
 
-def test_a_report_of_a_gpu(tmp_path: Path) -> None:
-    """Names inline and registered, marks and open ranges left out, order by start, a graph counts as
-    kernels."""
-    path = database(
-        tmp_path / "a b?#.sqlite",
-        "CREATE TABLE StringIds (id INTEGER, value TEXT)",
-        "INSERT INTO StringIds VALUES (7, 'decode/demo/a'), (8, 'runner_capture')",
-        "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER)",
-        "INSERT INTO NVTX_EVENTS VALUES (5, 6, 60, 'inline', NULL), (2, 9, 59, NULL, 7), (1, 10, 59, NULL, 8),"
-        " (3, 4, 34, 'a mark', NULL), (4, NULL, 59, 'never closed', NULL), (7, 8, 59, NULL, 7)",
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER)",
-        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1), (2)",
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER)",
-        "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1)",
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER)",
-        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (1)",
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER)",
-    )
-    assert report._look(path) == Reading(ranges=["decode/demo/a", "inline"], kernels=3, copies=1)
-
-
-def test_an_old_export_without_registered_names(tmp_path: Path) -> None:
-    path = database(
-        tmp_path / "old.sqlite",
-        "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT)",
-        "INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 'x')",
-        "CREATE TABLE OSRT_API (start INTEGER)",
-        "INSERT INTO OSRT_API VALUES (1)",
-    )
-    assert report._look(path) == Reading(ranges=["x"], os_calls=1)
-
-
-def test_tables_are_named_alike_for_every_version_and_only_made_where_there_is_data(
-    pretend_nsys: Callable[[str], Path], tmp_path: Path
-) -> None:
-    nsys = pretend_nsys(
-        'if [ "$2" = --help-reports ]; then\n'
-        "  echo '  nvtxsum -- NVTX Range Summary'; echo '  gpukernsum[:base|:mangled] -- Kernel Summary'\n"
-        "  echo '  osrtsum -- OS Runtime Summary'; exit 0\n"
-        "fi\n"
-        f'echo "$@" > "{tmp_path}/asked"\n'
-        "echo Range > r.1_nvtxsum.csv; : > r.1_osrtsum.csv"
-    )
-    made = Report(nsys, tmp_path / "r.1.nsys-rep", 5).tables(Reading(ranges=["x"], os_calls=1, api_calls=1))
-    assert made == {"nvtx_sum": tmp_path / "r.1_nvtxsum.csv"}
-    asked = (tmp_path / "asked").read_text().split()
-    assert asked[0] == "stats"
-    assert asked[-3:] == ["--report=nvtxsum", "--report=osrtsum", "r.1.nsys-rep.sqlite"]
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("", ""),
+        (
+            "unrecognised option '--x'\n\nusage: nsys profile [<args>]\nTry 'nsys profile --help'.\n",
+            "unrecognised option '--x'",
+        ),
+        ("one\ntwo\n[1/1] [0%   ] a.nsys-rep\r[1/1] [=100%] a.nsys-rep\nthree\n", "two three"),
+    ],
+)
+def test_last_words_leave_out_progress_and_hints(output: str, said: str) -> None:
+    assert report.last_words(output) == said
 
 
 def test_a_tool_that_hangs_is_given_up(pretend_nsys: Callable[[str], Path], tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Why a report of Nsight Systems is missing, from what the tool said and left, the surest sign first."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+
+from runner.profile import nvtx
+from runner.profile.base import Ended, Launch, ProfileSettings
+from runner.profile.nsys_session import SessionWindow
+from runner.profile.report import last_words
+
+UNFINISHED = ".qdstrm"
+"""Suffix of what is left when a report's last step, the import, did not run."""
+FULL = 8 << 20
+"""Bytes. With less left on its disk this tool fails without saying why, or hangs (seen with 2023.4)."""
+
+
+def why_missing(launch: Launch, ended: Ended, settings: ProfileSettings, version: str) -> str:
+    """Cause and remedy. ``version``: of the tool."""
+    if "No space left on device" in ended.output or shutil.disk_usage(launch.scratch).free < FULL:
+        return f"the disk that holds {launch.scratch.parent} is full; free space, or set TMPDIR to another disk"
+    if ended.timed_out:
+        return (
+            f"the profiled process did not end within profiler.timeout_s={settings.timeout_s:g} "
+            "and was killed; raise profiler.timeout_s or lower profiler.steps"
+        )
+    if isinstance(launch.window, SessionWindow) and launch.window.problem:
+        return f"{launch.window.problem}; profile again"
+    said = last_words(ended.output)
+    words = f" ({said})" if said else " (it said nothing)"
+    if ended.problem:
+        return f"the worker failed while being profiled: {ended.problem}{words if ended.returncode else ''}"
+    if any(path.suffix == UNFINISHED for path in launch.scratch.iterdir()):
+        return (
+            "nsys collected, but its importer is missing or lacks a library (libssh-4 on Debian). Install the "
+            f"complete package nsight-systems-cli; a {UNFINISHED} file opens in nsys-ui on another machine"
+        )
+    if ended.returncode is None:
+        return f"the profiled process was killed{words}; profile again"
+    if ended.returncode < 0:
+        return f"nsys was killed by {_signal(-ended.returncode)}{words}; profile again"
+    if ended.returncode > 0:
+        return f"nsys ended with code {ended.returncode}{words}; mend that, and profile again"
+    return _never_opened(launch, settings, version) or f"nsys ended well and wrote none{words}; profile again"
+
+
+def _never_opened(launch: Launch, settings: ProfileSettings, version: str) -> str:
+    """The reason where the collection waits for something of the worker's; empty where it does not."""
+    option = next((part for part in launch.command if part.startswith("--capture-range=")), "")
+    if not option:
+        return ""
+    what = "cuProfilerStart" if option.endswith("cudaProfilerApi") else f"the range {nvtx.CAPTURE}"
+    return f"nsys never saw {what}; {nvtx.unrecorded(nvtx.version(), version) or 'profile again'}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
