@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from runner.backend.nvml import snapshot
+from runner.backend import topology
+from runner.backend.nvml import snapshots
+from runner.build.model import BuildRequest, CompileError, Program
 from runner.config.dump import plain_config
+from runner.execute.evidence import compilation
 from runner.execute.planning import Experiment
 from runner.paths import project_dir
 from runner.plan.parameters import long_names
@@ -32,14 +36,22 @@ class About:
     environment: dict[str, Any]
 
 
-def about(sweep_id: str, experiment: Experiment, ceilings: Ceilings) -> About:
-    """Takes a snapshot of the first GPU's clocks and modes, so call it right before the experiment runs."""
+def about(
+    sweep_id: str,
+    experiment: Experiment,
+    ceilings: Ceilings,
+    built: Mapping[BuildRequest, Program | CompileError],
+) -> About:
+    """Takes a snapshot of the GPUs' clocks, modes and health (``gpu_state_before``; ``gpu_state`` is the one after the
+    measurement), so call it right before the experiment runs."""
     config, point = experiment.config, experiment.point
     devices = [asdict(info) for info in experiment.devices]
     environment = collect(project_dir(), device=devices[0] if devices else None)
     environment["devices"] = devices
+    environment.update(compilation(experiment, built))
     if experiment.devices and experiment.devices[0].backend == "cuda":
-        environment["gpu_state"] = snapshot(experiment.devices[0].uuid)
+        environment["gpu_state_before"] = snapshots([device.uuid for device in experiment.devices])
+        environment["topology"] = topology.text()
     environment["ceilings"] = asdict(ceilings)
     if experiment.plan is not None:
         environment["target"] = asdict(experiment.plan.target)

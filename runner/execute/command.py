@@ -17,6 +17,7 @@ from runner.execute import planning
 from runner.execute.about import about
 from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
+from runner.execute.evidence import keep
 from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
 from runner.execute.single import Single
@@ -116,6 +117,7 @@ class Command:
         )
         recorder = Recorder(self.experiments[0].config.tracking, folder, sweep, project_dir())
         status, problem = SweepStatus.FINISHED, ""
+        self._keep_evidence(folder)
         with SweepProgress(len(self.experiments), self.console) as progress:
             try:
                 self._build(progress)
@@ -168,6 +170,12 @@ class Command:
         progress.start("compiling")
         self._built.update(build(wanted))
 
+    def _keep_evidence(self, folder: Path) -> None:
+        try:
+            keep(folder, self.experiments)
+        except DocumentError as error:  # a full disk, say: the results themselves will tell
+            self._line(f"no evidence: {error}")
+
     def _run_experiment(self, experiment: Experiment, progress: SweepProgress, recorder: Recorder) -> None:
         progress.start(experiment.title)
 
@@ -178,7 +186,7 @@ class Command:
         ceilings = self._ceilings.of(
             experiment, lambda device: progress.start(f"measuring the copy and read bandwidth of {device}")
         )
-        run = Single(experiment, about(self.sweep_id, experiment, ceilings), on_event)
+        run = Single(experiment, about(self.sweep_id, experiment, ceilings, self._built), on_event)
         try:
             for result in run.measure(self._built, self.pool, ceilings):
                 self._note_checks(result, progress)

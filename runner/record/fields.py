@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from runner.result.model import INTERRUPTED, Result, Status
 from runner.result.names import GROUP_KEYS, plain
@@ -18,12 +18,35 @@ TAG_LENGTH = 5000
 """MLflow's own limit is 8000, an older server's 5000."""
 NAME_LENGTH = 250
 RUN_NAME_LENGTH = 60
-_DETAILS = ("packages", "variables", "device", "devices", "target", "kernel")
+_DETAILS = (
+    "packages",
+    "variables",
+    "device",
+    "devices",
+    "target",
+    "kernel",
+    "compile_commands",
+    "topology",
+    "gpu_state_before",
+)
 """Parts of the environment that stay in ``result.json``: as tags they would only be many."""
+
+MOST_POINTS = 1000
+"""Of one series in a tracker: a longer one is thinned evenly; ``result.json`` has all of it."""
 
 _REFUSED = re.compile(r"[^\w\-. :/]", re.ASCII)
 _SPELLED = {"µ": "u", "μ": "u", "%": "pct", "²": "2", "³": "3", "×": "x"}
 _CUT = "… (cut)"
+
+
+class Point(NamedTuple):
+    """One value of a metric's history."""
+
+    name: str
+    value: float
+    millis: int
+    """Since 1970."""
+    step: int
 
 
 def name(text: str) -> str:
@@ -53,10 +76,28 @@ def params(result: Result) -> dict[str, str]:
 
 
 def metrics(result: Result) -> dict[str, float]:
-    """Every finite metric, its name made acceptable."""
-    finite = {key: float(value) for key, value in result.metrics.items() if math.isfinite(value)}
+    """Every finite metric, its name made acceptable. A profiler's figure never takes the place of one of the timed
+    run: under the same name it becomes ``profiled_<name>``."""
+    values = {f"profiled_{key}" if key in result.metrics else key: v for key, v in result.profile.metrics.items()}
+    values.update(result.metrics)
+    finite = {key: float(value) for key, value in values.items() if math.isfinite(value)}
     finite["duration_s"] = result.duration_s
     return _unique(finite)
+
+
+def points(result: Result) -> list[Point]:
+    """The sampled series as histories of metrics, each value at its time, steps counted from 0. They depend on the
+    result alone, so that filing twice adds nothing."""
+    begun = millis(result.profile.started or result.started)
+    found = []
+    for label, values in _unique(result.profile.series).items():
+        kept = values[:: max(1, math.ceil(len(values) / MOST_POINTS))]
+        found += [
+            Point(label, float(value), begun + round(1000 * second), step)
+            for step, (second, value) in enumerate(kept)
+            if math.isfinite(value)
+        ]
+    return found
 
 
 def tags(result: Result) -> dict[str, str]:
@@ -74,6 +115,10 @@ def tags(result: Result) -> dict[str, str]:
         "status": result.status.value,
         "quality": result.quality.value,
         "profile_status": result.profile.status.value,
+        "profile_tool": result.profile.tool,
+        "profile_reason": result.profile.reason,
+        "bound": result.diagnosis.bound,
+        "bound_confidence": result.diagnosis.confidence,
         "baseline": result.baseline,
         "phase": result.phase,
         "repeat": result.repeat,

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from runner.record import database, fields, links, probe
+from runner.record import artifacts, database, fields, links, probe
 from runner.record.location import Location, TrackingUnavailable
+from runner.record.note import note
 from runner.record.spool import Sweep, SweepStatus
 from runner.result.model import Result
 
@@ -72,13 +73,16 @@ class MlflowStore:
             run = known.get(result.id)
             start, end = fields.times(result)
             if run is None:
+                tags = fields.tags(result)
+                if text := note(result):
+                    tags["mlflow.note.content"] = text
                 run = known[result.id] = self._client.create_run(
-                    experiment, start or None, fields.tags(result), fields.run_name(result, swept)
+                    experiment, start or None, tags, fields.run_name(result, swept)
                 )
             if run.info.run_id in self._finished:
                 return str(run.info.run_id)
-            self._log(run, fields.params(result), fields.metrics(result), end)
-            self._artifacts(run, folder)
+            self._log(run, fields.params(result), fields.metrics(result), end, fields.points(result))
+            artifacts.log_result(self._repository(run), result, folder)
             return self._finish(run, fields.run_status(result), end)
 
     def file_summary(self, sweep: Sweep, results: Sequence[Result], run_ids: Sequence[str], report: Path) -> str:
@@ -101,7 +105,7 @@ class MlflowStore:
                 metrics["experiments"] = float(sweep.experiments)
             kernels = ", ".join(sorted({r.kernel for r in results}))
             self._log(run, {"kernel": kernels, "swept": ", ".join(sweep.swept)}, metrics, end)
-            self._artifacts(run, report)
+            artifacts.log_summary(self._repository(run), report)
             status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
             return self._finish(run, status.value, end)
 
@@ -145,29 +149,32 @@ class MlflowStore:
             self._known[key] = found
         return self._known[key]
 
-    def _log(self, run: Run, params: Mapping[str, str], metrics: Mapping[str, float], end: int) -> None:
-        """One batch; a second one only above MLflow's limits. Repeating it adds nothing: the time is the same."""
+    def _log(
+        self,
+        run: Run,
+        params: Mapping[str, str],
+        metrics: Mapping[str, float],
+        end: int,
+        points: Sequence[fields.Point] = (),
+    ) -> None:
+        """One batch; a second one only above MLflow's limits. Repeating it adds nothing: the times are the same."""
         from mlflow.entities import Metric, Param
 
         all_params = [Param(key, value) for key, value in params.items() if value]
         all_metrics = [Metric(key, value, end, 0) for key, value in metrics.items()]
+        all_metrics += [Metric(*point) for point in points]
         while all_params or all_metrics:
             self._client.log_batch(
                 run.info.run_id, all_metrics[:METRICS_PER_BATCH], all_params[:PARAMS_PER_BATCH], synchronous=True
             )
             all_params, all_metrics = all_params[PARAMS_PER_BATCH:], all_metrics[METRICS_PER_BATCH:]
 
-    def _artifacts(self, run: Run, folder: Path) -> None:
-        """Copies every file of ``folder`` but hidden ones. The client would ask for the run's location once more."""
+    def _repository(self, run: Run) -> artifacts.Repository:
+        """Where the run's artifacts go. The client would ask for the run's location once more at each of them."""
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=self.location.uri)
-        for path in sorted(folder.rglob("*")):
-            inside = path.relative_to(folder)
-            if path.is_file() and not any(part.startswith(".") for part in inside.parts):
-                parent = inside.parent.as_posix()
-                inner = None if parent == "." else parent
-                repository.log_artifact(str(path), inner)  # type: ignore[no-untyped-call]
+        found: artifacts.Repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=self.location.uri)
+        return found
 
     def _summary_tags(
         self, sweep: Sweep, results: Sequence[Result], run_ids: Sequence[str], report: Path

@@ -5,6 +5,7 @@
     <job folder>/<variant>/.filed                  where that result was filed; missing = not yet
     <sweep folder>/.filed                          the same for the sweep's summary
     <sweep folder>/report/                         table and plots
+    <sweep folder>/evidence/                       what all its results share: topology of the GPUs, uncommitted code
 
 A job folder is the sweep folder itself or lies inside it. Every write is atomic.
 """
@@ -28,6 +29,7 @@ from runner.result.document import FILE_NAME, DocumentError, write_text
 SWEEP_FILE = "sweep.json"
 FILED_FILE = ".filed"
 REPORT_FOLDER = "report"
+EVIDENCE_FOLDER = "evidence"
 STORE_FOLDER = "mlruns"
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import copy
 import getpass
+import hashlib
 import importlib.metadata
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from runner.config.secrets import is_secret_key, redact_uri
+from runner.result import commit
 
 _PACKAGES = (
     "gpu-kernel-runner",
@@ -43,21 +44,18 @@ _SECRET_WORD = re.compile(r"PASSW|SECRET|CREDENTIAL|(TOKEN|PASS|KEY)S?$|_(AUTH|C
 """What variables of a shell are called, beyond the keys of a config; rather too much than too little."""
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 """Folders of a shell."""
-_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
-"""Set within a git hook; they would point git at another repository than the one asked about."""
 
 
-def collect(project: Path, *, device: Mapping[str, Any] | None = None, nvcc: str = "") -> dict[str, Any]:
+def collect(project: Path, *, device: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A fresh dict of plain JSON values; the machine and the checkout are looked at once per process.
 
     ``device``: the open device's ``DeviceInfo`` as a dict (its ``driver``, ``cuda`` and ``uuid`` also
-    appear at the top level); ``nvcc``: the compiler's version, empty when none was used. ``git_commit`` is
-    empty and ``git_dirty`` None outside a git checkout.
+    appear at the top level). ``git_commit`` is empty and ``git_dirty`` None outside a git checkout;
+    ``git_diff_bytes`` and ``git_diff_sha256`` belong to ``commit.uncommitted`` and are there where something differs.
     """
     found = copy.deepcopy(_fixed(project.resolve()))
     device = dict(device or {})
     found["variables"] = variables(os.environ)
-    found["nvcc"] = nvcc
     found["driver"] = device.get("driver", "")
     found["cuda"] = device.get("cuda", "")
     found["device_uuid"] = device.get("uuid", "")
@@ -84,7 +82,7 @@ def is_secret(name: str, value: str) -> bool:
 @lru_cache(maxsize=8)
 def _fixed(project: Path) -> dict[str, Any]:
     return {
-        **_git(project),
+        **_code(project),
         "os": _os_name(),
         "kernel": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
@@ -99,34 +97,14 @@ def _fixed(project: Path) -> dict[str, Any]:
     }
 
 
-def _git(project: Path) -> dict[str, Any]:
-    """One call: commit, branch, and whether any tracked file differs or an untracked one is there."""
-    nothing: dict[str, Any] = {"git_commit": "", "git_branch": "", "git_dirty": None}
-    environment = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
-    command = ["git", "-C", str(project), "status", "--porcelain=v2", "--branch", "--untracked-files=normal"]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=20,
-            check=False,
-            # Without this, git may take the index lock, and a commit made meanwhile would fail.
-            env={**environment, "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return nothing
-    if done.returncode != 0:
-        return nothing
-    lines = done.stdout.splitlines()
-    heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# "))
-    commit = heads.get("branch.oid", "")
-    return {
-        "git_commit": "" if commit == "(initial)" else commit,
-        "git_branch": heads.get("branch.head", ""),
-        "git_dirty": any(not line.startswith("#") for line in lines),
-    }
+def _code(project: Path) -> dict[str, Any]:
+    found = commit.checkout(project)
+    values: dict[str, Any] = {"git_commit": found.commit, "git_branch": found.branch, "git_dirty": found.dirty}
+    difference = commit.uncommitted(project).encode()
+    if difference:
+        values["git_diff_bytes"] = len(difference)
+        values["git_diff_sha256"] = hashlib.sha256(difference).hexdigest()
+    return values
 
 
 def _os_name() -> str:
