@@ -18,6 +18,7 @@ def facts(result: Result) -> dict[str, Value]:
     timed run: the profile has none.
     """
     found: dict[str, Value] = {"backend": result.backend, "phase": result.phase, "quality": result.quality.value}
+    found["traced"] = bool(result.profile.gaps)
     found.update(result.metrics)
     found.update(result.profile.metrics)
     found.update(_family(result))
@@ -96,7 +97,7 @@ def _counted(profile: Profile, kernels: list[KernelUse]) -> KernelCounters | Non
         return None
     return max(
         profile.counters,
-        key=lambda one: (shares.get(one.name, 0.0), one.metrics.get("duration_us", 0.0) * one.launches),
+        key=lambda one: (shares.get(one.name, 0.0), one.metrics.get("counted_time_us", 0.0)),
     )
 
 
@@ -120,19 +121,25 @@ def _gaps(profile: Profile) -> Iterator[tuple[str, Value]]:
 def _idle(result: Result, found: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
     """Share of the step in which the device waits. Tracing slows the host down, so the timed run has the last word
     where it can: device work of a traced step that fills the timed one leaves no room for gaps."""
-    traced = _number(found, "gpu_idle_share")
-    if traced is None:
+    idle = _number(found, "gpu_idle_share")
+    if idle is None:
         return
     step = _number(found, "time_us" if found.get("host_clock") else "time_hot_us")
-    work = _number(found, "kernel_time_us_per_step")
-    if step and work and (_number(found, "streams_used") or 1) <= 1:
-        copies = _number(found, "copy_time_share") or 0.0
-        busy = min(1.0, work / (1 - min(copies, 0.99)) / step)
-        yield "idle_share", min(traced, 1 - busy)
-        yield "busy_share", max(1 - traced, busy)
-        return
-    yield "idle_share", traced
-    yield "busy_share", 1 - traced
+    work = _work_per_step(result.profile)
+    if step and work:
+        idle = min(idle, max(0.0, 1 - work / step))
+    yield "idle_share", idle
+    yield "busy_share", 1 - idle
+
+
+def _work_per_step(profile: Profile) -> float | None:
+    """Time in which a device does anything, per step; the mean over the devices."""
+    per_step = profile.metrics.get("kernel_time_us_per_step")
+    kernels = sum(use.total_us for use in profile.kernels if use.category not in _ON_DEVICE)
+    if not per_step or not kernels or not profile.gaps:
+        return None
+    own = [use for use in profile.gaps if use.range == profile.gaps[0].range]
+    return sum(use.span_us - use.total_us for use in own) / len(own) * per_step / kernels
 
 
 def _weights(found: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:

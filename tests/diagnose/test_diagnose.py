@@ -23,6 +23,7 @@ from runner.result.model import (
 from tests.diagnose.measured import H200, measured
 
 FAMILIES = "families_h200/decode.csv"
+CAUSES = ("launch", "sync", "alloc", "copy", "api", "os", "host", "device")
 LONG = "kv_quant_h200/long_ctx.csv"
 
 
@@ -103,16 +104,16 @@ LOW = {"dram_throughput_pct": 20.0, "sm_throughput_pct": 25.0}
                 {
                     "dram_throughput_pct": 80.0,
                     "sm_throughput_pct": 12.0,
-                    "bytes_per_sector_load": 4.0,
+                    "l2_hit_pct": 4.0,
                     "sectors_per_request_load": 32.0,
                 }
             ),
             "memory",
             "sure",
-            "Coalesce the loads: of each 32-byte sector only 4 bytes",
+            "Coalesce the loads: 32 sectors per request",
         ),
         (
-            counted({"dram_throughput_pct": 2.0, "sm_throughput_pct": 95.0, "tensor_share": 0.0}),
+            counted({"dram_throughput_pct": 2.0, "sm_throughput_pct": 95.0, "tensor_pipe_pct": 0.0}),
             "compute",
             "sure",
             "tensor cores",
@@ -120,7 +121,7 @@ LOW = {"dram_throughput_pct": 20.0, "sm_throughput_pct": 25.0}
         (counted(LOW | {"occupancy_pct": 24.0}, "registers"), "latency", "likely", "fewer registers (255 a thread)"),
         (counted(LOW, "shared_memory"), "latency", "likely", "less shared memory"),
         (counted(LOW, grid="8x1x1"), "latency", "sure", "split-KV"),
-        (counted(LOW | {"sfu_share": 0.8}), "special_functions", "likely", "table"),
+        (counted(LOW | {"sfu_pipe_pct": 80.0, "fma_pipe_pct": 12.0}), "special_functions", "likely", "table"),
         (
             counted(LOW | {"conversion_share": 0.3, "integer_share": 0.3}, params={"dtype": "int8"}),
             "dequantisation",
@@ -161,7 +162,7 @@ def test_the_limiter_is_named() -> None:
 
 def traced(idle: float, kind: str, call: str = "", **metrics: float) -> Result:
     """A step by the host's clock whose device waits for one reason."""
-    shares = {f"gap_{name}_share": 0.0 for name in ("launch", "sync", "alloc", "copy", "os", "host")}
+    shares = {f"gap_{name}_share": 0.0 for name in CAUSES}
     return Result(
         id="",
         kernel="sync",
@@ -184,7 +185,7 @@ def traced(idle: float, kind: str, call: str = "", **metrics: float) -> Result:
                 f"gap_{kind}_share": 0.9,
                 **metrics,
             },
-            gaps=[GapUse("r", 0, 9, 9.0, 9.0, 1.0, 1.0, 1.0, [GapCause(kind, call, "main", 9, 9.0)])],
+            gaps=[GapUse("r", 0, 9, idle * 1000.0, 1000.0, 1.0, 1.0, 1.0, [GapCause(kind, call, "main", 9, 9.0)])],
         ),
     )
 
@@ -198,6 +199,8 @@ def traced(idle: float, kind: str, call: str = "", **metrics: float) -> Result:
         ("copy", "cuMemcpyDtoH", "copies", "page-locked"),
         ("os", "futex", "host", "scheduler"),
         ("host", "", "host", "py-spy"),
+        ("api", "cuModuleLoadData", "host", "before the loop"),
+        ("device", "", "latency", "Fuse"),
     ],
 )
 def test_what_fills_the_gaps_is_the_cause(kind: str, call: str, bound: str, advised: str) -> None:
@@ -209,7 +212,10 @@ def test_what_fills_the_gaps_is_the_cause(kind: str, call: str, bound: str, advi
 
 
 def test_gaps_that_only_the_tracing_made_are_no_cause() -> None:
-    result = traced(0.7, "launch", kernel_time_us_per_step=950.0, streams_used=1.0)
+    """300 µs of device work in a traced step of 1000 µs; the timed step takes 310."""
+    result = traced(0.7, "launch", kernel_time_us_per_step=300.0)
+    assert diagnose(result).bound == "launches"
+    result.metrics["time_us"] = 310.0
     assert "launches" not in {cause.bound for cause in diagnose(result).causes if cause.confidence == "sure"}
 
 
