@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from runner.result.model import TraceEvent
 
@@ -30,13 +31,17 @@ def kind_of(call: TraceEvent, copy: TraceEvent | None = None) -> str:
     """
     if call.kind == "os":
         return "os"
-    name = call.name
+    return _kind(call.name, copy is not None and copy.memory == "pageable")
+
+
+@lru_cache(maxsize=4096)
+def _kind(name: str, pageable: bool) -> str:
     if _LAUNCH.match(name):
         return "launch"
     if _SYNC.match(name):
         return "sync"
     if _ALLOC.match(name):
         return "alloc"
-    if _BLOCKING_COPY.match(name) or (copy is not None and copy.memory == "pageable"):
+    if pageable or _BLOCKING_COPY.match(name):
         return "copy"
     return "launch" if _SUBMIT.match(name) else "api"

@@ -18,8 +18,8 @@ def metrics(section: Section) -> dict[str, float]:
     * ``multi_stream_share``: of the time in which anything runs, the part in which two streams or more are at work.
     * ``longest_kernel_share``: of the time in which anything runs, the part of the longest single kernel.
     * ``longest_kernel_us``: the longest single kernel.
-    * ``longest_kernel_wait_us``: the longest that work waited for that kernel: submitted before it ended, begun after it
-      on the same device, whatever the stream; absent where no call is known.
+    * ``longest_kernel_wait_us``: the longest that work waited for that kernel: submitted before it ended, begun after
+      it on the same device, whatever the stream; absent where no call is known.
     """
     busy = copying = beside = several = 0.0
     streams: set[tuple[int, int]] = set()

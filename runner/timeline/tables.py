@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import lru_cache
 from math import prod
 
 from runner.result.model import CallUse, CategoryUse, KernelUse, TraceEvent
@@ -19,7 +20,7 @@ def kernels(section: Section, categories: Categories) -> list[KernelUse]:
     rows = []
     for (kind, name), events in groups.items():
         total = sum(event.end_us - event.start_us for event in events)
-        largest = max(events, key=_threads)
+        largest = max(events, key=lambda event: _threads(event.grid, event.block))
         if kind == "copy":
             category = "memcpy"
         elif kind == "fill":
@@ -70,5 +71,6 @@ def calls(section: Section) -> list[CallUse]:
     return sorted(rows, key=lambda row: -row.total_us)
 
 
-def _threads(event: TraceEvent) -> int:
-    return prod(int(size) for dims in (event.grid, event.block) if dims for size in dims.split("x"))
+@lru_cache(maxsize=4096)
+def _threads(grid: str, block: str) -> int:
+    return prod(int(size) for dims in (grid, block) if dims for size in dims.split("x"))
