@@ -153,6 +153,30 @@ def test_a_snapshot_leaves_out_what_is_not_supported(library: FakeNvml) -> None:
     }
 
 
+def test_health_is_read_where_the_gpu_tells(library: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {(0, 0): 3, (1, 0): 0, (0, 1): 17, (1, 1): 1}
+    monkeypatch.setattr(library, "nvmlDeviceGetTotalEccErrors", lambda h, kind, which: counts[kind, which], False)
+    monkeypatch.setattr(library, "nvmlDeviceGetRemappedRows", lambda h: (2, 1, 0, 1), False)
+    monkeypatch.setattr(library, "nvmlDeviceGetRetiredPages", lambda h, cause: [4096] * cause, False)
+    assert nvml.Gpu("GPU-a0").health() == {
+        "ecc_corrected": 3,
+        "ecc_uncorrected": 0,
+        "ecc_corrected_ever": 17,
+        "ecc_uncorrected_ever": 1,
+        "retired_pages": 1,
+        "remapped_rows": 3,
+        "remap_pending": False,
+        "remap_failed": True,
+    }
+
+
+def test_the_state_of_several_gpus_keeps_the_first_one_on_top(library: FakeNvml) -> None:
+    one = nvml.snapshot("GPU-a0")
+    assert nvml.snapshots(["GPU-a0"]) == one
+    assert nvml.snapshots(["GPU-a0", "GPU-b1"]) == {**one, "others": {"GPU-b1": nvml.snapshot("GPU-b1")}}
+    assert nvml.snapshots([]) == {}
+
+
 def test_an_unknown_uuid_reads_nothing_and_says_why(library: FakeNvml) -> None:
     assert nvml.snapshot("GPU-zz") == {}
     assert nvml.Gpu("GPU-zz").reason == "NVML does not know GPU-zz: Not Found"

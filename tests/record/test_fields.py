@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.record import fields
-from runner.result.model import INTERRUPTED, Status
+from runner.result.model import INTERRUPTED, Diagnosis, Profile, ProfileStatus, Status
 from tests.synthetic import result
 
 
@@ -30,6 +30,55 @@ def test_every_name_becomes_one_that_mlflow_accepts(text: str) -> None:
 def test_names_that_become_one_are_kept_apart() -> None:
     found = fields.metrics(result(metrics={"a[0]": 1.0, "a(0)": 2.0, "bad": math.nan, "worse": math.inf}))
     assert found == {"a_0_": 1.0, "a_0__2": 2.0, "duration_s": 1.25}
+
+
+def test_a_profilers_figures_stand_beside_those_of_the_timed_run() -> None:
+    made = result(metrics={"time_us": 10.0, "gpu_idle_share": 0.5})
+    made.profile.metrics = {"gpu_idle_share": 0.7, "launches_per_step": 3.0, "broken": math.nan}
+    assert fields.metrics(made) == {
+        "time_us": 10.0,
+        "gpu_idle_share": 0.5,
+        "profiled_gpu_idle_share": 0.7,
+        "launches_per_step": 3.0,
+        "duration_s": 1.25,
+    }
+
+
+def test_series_become_histories_at_their_own_times() -> None:
+    made = result()
+    made.profile.started = "2026-03-01T12:00:10+00:00"
+    made.profile.series = {
+        "system/gpu_0_power_usage_watts": [[0.0, 100.0], [0.1, math.nan], [0.25, 300.0]],
+        "odd [%]": [[1.0, 1.0]],
+    }
+    begun = fields.millis(made.profile.started)
+    assert fields.points(made) == [
+        ("system/gpu_0_power_usage_watts", 100.0, begun, 0),
+        ("system/gpu_0_power_usage_watts", 300.0, begun + 250, 2),
+        ("odd _pct_", 1.0, begun + 1000, 0),
+    ]
+
+
+def test_a_long_series_is_thinned_evenly() -> None:
+    made = result()
+    made.profile.series = {"system/x": [[i / 10, float(i)] for i in range(2500)]}
+    found = fields.points(made)
+    assert len(found) == 834
+    assert [point.value for point in found[:3]] == [0.0, 3.0, 6.0]
+
+
+def test_profile_and_diagnosis_are_tags() -> None:
+    profile = Profile(ProfileStatus.FAILED, "no report", "nsys 2023.4.4")
+    tags = fields.tags(result(profile=profile, diagnosis=Diagnosis("memory", "likely")))
+    expected = {
+        "profile_status": "FAILED",
+        "profile_reason": "no report",
+        "profile_tool": "nsys 2023.4.4",
+        "bound": "memory",
+        "bound_confidence": "likely",
+    }
+    assert tags.items() >= expected.items()
+    assert not {"bound", "profile_tool"} & set(fields.tags(result()))
 
 
 def test_parameters_are_plain_and_the_groups_are_always_there() -> None:

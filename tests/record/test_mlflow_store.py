@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
+import json
 import os
 import socket
 import sqlite3
@@ -18,12 +21,14 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
 from runner.record import fields, mlflow_store
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import Sweep, SweepStatus
-from runner.result.model import INTERRUPTED, Status
+from runner.result.document import read
+from runner.result.model import INTERRUPTED, KernelUse, RawReport, Status
 from tests.record.conftest import SWEEP_ID, spooled
 from tests.synthetic import result, sweep
 
@@ -53,6 +58,88 @@ def test_a_run_holds_everything(store: MlflowStore, location: Location, tmp_path
     names = [p.relative_to(Path(location.artifacts)) for p in sorted(Path(location.artifacts).rglob("*.*"))]
     inside = Path("kv_quant", run_id, "artifacts")
     assert names == [inside / "nsys" / "kernels.csv", inside / "report.nsys-rep", inside / "result.json"]
+
+
+def test_sampled_series_are_histories_however_often_they_are_filed(
+    store: MlflowStore, location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = result()
+    made.profile.started = "2026-03-01T12:00:00+00:00"
+    made.profile.series = {
+        f"system/gpu_{i}_power_usage_watts": [[j / 10, float(j)] for j in range(300)] for i in (0, 1)
+    }
+    made.profile.kernels = [KernelUse("kv_q8", "attention", 3, 36.0, 12.0, 1.0)]
+    (folder,) = spooled(tmp_path, [made])
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "set_terminated", lambda *_: (_ for _ in ()).throw(OSError(5, "broken")))
+        with pytest.raises(TrackingUnavailable):
+            store.file(made, folder)
+    run_id = store.file(made, folder)
+    history = MlflowClient(tracking_uri=location.uri).get_metric_history(run_id, "system/gpu_1_power_usage_watts")
+    begun = fields.millis(made.profile.started)
+    assert [(p.step, p.timestamp, p.value) for p in history] == [(j, begun + 100 * j, float(j)) for j in range(300)]
+    (run,) = runs(location)
+    assert "| `kv_q8` | attention |" in run.data.tags["mlflow.note.content"]
+
+
+def test_a_large_file_is_filed_by_reference(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    made = result(config={"tracking": {"max_artifact_mb": 5e-5}})
+    (folder,) = spooled(tmp_path, [made])  # result.json is larger, and filed all the same
+    (folder / "small.csv").write_text("a,b\n")
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence" / "uncommitted.diff").write_text("x" * 100)
+    run_id = store.file(made, folder)
+    filed = Path(location.artifacts) / "kv_quant" / run_id / "artifacts"
+    assert sorted(path.name for path in filed.iterdir()) == [
+        "report.nsys-rep.ref.json",
+        "result.json",
+        "small.csv",
+        "uncommitted.diff",
+    ]
+    content = (folder / "report.nsys-rep").read_bytes()
+    assert json.loads((filed / "report.nsys-rep.ref.json").read_text()) == {
+        "host": socket.gethostname(),
+        "path": str((folder / "report.nsys-rep").resolve()),
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def test_a_report_shared_with_another_variant_is_filed_by_reference(
+    store: MlflowStore, location: Location, tmp_path: Path
+) -> None:
+    made = result()
+    (folder,) = spooled(tmp_path, [made])
+    (folder.parent / "fp32").mkdir()
+    (folder.parent / "fp32" / "all.nsys-rep").write_bytes(b"nsys")
+    made.profile.reports = [RawReport("../fp32/all.nsys-rep", 4, "abc"), RawReport("report.nsys-rep", 100, "def")]
+    run_id = store.file(made, folder)
+    filed = Path(location.artifacts) / "kv_quant" / run_id / "artifacts"
+    assert json.loads((filed / "all.nsys-rep.ref.json").read_text())["sha256"] == "abc"
+    assert (filed / "report.nsys-rep").is_file()
+
+
+def test_a_disk_that_is_full_of_artifacts_leaves_the_result_to_be_filed_later(
+    store: MlflowStore, location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = result()
+    (folder,) = spooled(tmp_path, [made])
+    real = LocalArtifactRepository.log_artifact
+
+    def full(self: LocalArtifactRepository, file: str, inside: str | None = None) -> None:
+        if file.endswith(".nsys-rep"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(self, file, inside)  # type: ignore[no-untyped-call]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalArtifactRepository, "log_artifact", full)
+        with pytest.raises(TrackingUnavailable, match="no space left"):
+            store.file(made, folder)
+    assert read(folder / "result.json").metrics == made.metrics
+    store.file(made, folder)
+    (run,) = runs(location)
+    assert run.info.status == "FINISHED"
+    assert list(Path(location.artifacts).glob("kv_quant/*/artifacts/report.nsys-rep"))
 
 
 def test_filing_twice_gives_one_run(store: MlflowStore, location: Location, tmp_path: Path) -> None:
