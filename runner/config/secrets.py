@@ -20,6 +20,12 @@ _SECRET_KEY = re.compile(
     re.IGNORECASE,
 )
 _SECRET_FOLDER = re.compile(r"^(credentials?|secrets?)$", re.IGNORECASE)
+_OPTION = re.compile(r"^(--?)?([A-Za-z][\w.\-]*)=(.+)$", re.DOTALL)
+"""``--api-key=…``, ``TOKEN=…``."""
+_FLAG = re.compile(r"^--?[A-Za-z][\w\-]*$")
+_LISTED_FLAG = re.compile(r"""(--?[A-Za-z][\w\-]*),\s*("[^"]*"|'[^']*'|[^\],\s]+)""")
+_SHELL_PAIR = re.compile(r"""(--?[A-Za-z][\w\-]*|\b[A-Za-z]\w*)(\s*=\s*|\s+|:\s*)("[^"]*"|'[^']*'|[^\s"';|&]+)""")
+_BEARER = re.compile(r"(\bbearer\s+)([^\s\"']+)", re.IGNORECASE)
 _QUERY = re.compile(r"([?&;#])([^=&;#\s?]+)=([^&;#\s]*)")
 
 
@@ -50,6 +56,34 @@ def redact_text(text: str) -> str:
     return re.sub(r"\S+", lambda word: _redact_word(word.group()), text)
 
 
+def redact_argv(argv: Sequence[str]) -> list[str]:
+    """A program's arguments: the value of ``--api-key VALUE``, ``--api-key=VALUE`` and ``TOKEN=VALUE`` is masked, and
+    what is secret in a URI or behind ``Bearer``."""
+    shown: list[str] = []
+    masked = False
+    for word in argv:
+        option = _OPTION.match(word)
+        if masked and word and not _FLAG.match(word):
+            shown.append(MASK)
+        elif option and is_secret_key(option[2]):
+            shown.append(f"{option[1] or ''}{option[2]}={MASK}")
+        else:
+            shown.append(_BEARER.sub(rf"\1{MASK}", redact_text(word)))
+        masked = bool(_FLAG.match(word)) and is_secret_key(word.lstrip("-"))
+    return shown
+
+
+def redact_shell(line: str) -> str:
+    """A shell's command line, as ``redact_argv``."""
+
+    def mask(match: re.Match[str]) -> str:
+        name, between, value = match.groups()
+        is_option = name.startswith("-") or "=" in between
+        return f"{name}{between}{MASK if is_option and is_secret_key(name.lstrip('-')) else value}"
+
+    return _BEARER.sub(rf"\1{MASK}", redact_text(_SHELL_PAIR.sub(mask, line)))
+
+
 def redact_overrides(overrides: Sequence[str]) -> list[str]:
     """Override lines (``tracking.uri=…``) that may be shown, still valid in Hydra's grammar."""
     return [_redact_override(line) for line in overrides]
@@ -69,7 +103,11 @@ def redact_config(value: Any, key: str = "") -> Any:
             for name, item in value.items()
         }
     if isinstance(value, (list, tuple)):
+        if value and all(isinstance(item, str) for item in value) and not is_secret_key(key):
+            return redact_argv(value)
         return [redact_config(item, key) for item in value]
+    if isinstance(value, str) and value and key == "shell":
+        return redact_shell(value)
     if isinstance(value, str) and value:
         return MASK if is_secret_key(key) else redact_uri(value)
     return value
@@ -108,6 +146,12 @@ def _redact_word(word: str) -> str:
     return start + redact_uri(word[len(start) :])
 
 
+def _mask_listed(match: re.Match[str]) -> str:
+    """The value after a flag in a list of a sweep."""
+    flag, value = match.groups()
+    return f"{flag},'{MASK}'" if is_secret_key(flag.lstrip("-")) else f"{flag},{value}"
+
+
 def _redact_override(line: str) -> str:
     key, equals, value = line.partition("=")
     if not equals or not value:
@@ -122,5 +166,5 @@ def _redact_override(line: str) -> str:
         masked = redact_config(parsed)
         return line if masked == parsed else f"{key}={element(masked)}"
     # Not one plain value (a sweep, or not in the grammar): as text, everything in it that looks like a URI.
-    masked_text = ",".join(redact_text(part) for part in value.split(","))
+    masked_text = _LISTED_FLAG.sub(_mask_listed, ",".join(redact_text(part) for part in value.split(",")))
     return f"{key}={masked_text}"

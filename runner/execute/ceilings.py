@@ -42,7 +42,7 @@ class DeviceCeilings:
 
         ``before_measuring`` gets the device's name when it takes a measurement.
         """
-        if experiment.plan is None or experiment.plan.kernel == FAMILY:
+        if experiment.plan is None or experiment.plan.command or experiment.plan.kernel == FAMILY:
             return Ceilings()
         info = experiment.devices[0]
         if info.uuid not in self._known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from runner.backend.nvml import snapshot
 from runner.build.host import sanitizer_environment
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.execute.about import About
@@ -12,9 +13,11 @@ from runner.execute.assemble import result
 from runner.execute.conversation import Job, outcomes
 from runner.execute.planning import Experiment
 from runner.plan.model import WorkloadRef
+from runner.program.measured import measure
 from runner.result import document
 from runner.result.metrics import Ceilings
 from runner.result.model import Result, Status
+from runner.worker import locks
 from runner.worker.client import WorkerKey, WorkerPool
 from runner.worker.protocol import Outcome
 
@@ -72,6 +75,10 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         return
     for name, reason in experiment.left_out.items():
         yield Outcome(name, Status.SKIPPED, reason)
+    if experiment.plan.command is not None:
+        pool.close()  # a worker would keep its part of the device's memory
+        yield of_program(experiment, on_event)
+        return
     programs = programs_of(experiment, built)
     if isinstance(programs, CompileError):
         for variant in experiment.plan.variants:
@@ -85,6 +92,19 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         key=worker_key(experiment),
     )
     yield from outcomes(pool, job, on_event)
+
+
+def of_program(experiment: Experiment, on_event: OnEvent) -> Outcome:
+    """The measured runs of ``kernel=command``, with the devices' locks held."""
+    plan = experiment.plan
+    assert plan is not None and plan.command is not None
+    name = plan.variants[0].name
+    with locks.hold(experiment.devices, lambda lock: on_event("waiting", lock)):
+        on_event("started", name)
+        outcome = measure(name, plan.command, experiment.config.timeout_s, folder_of(experiment, name))
+    if plan.target.backend == "cuda":
+        outcome.state = snapshot(experiment.devices[0].uuid)
+    return outcome
 
 
 def programs_of(experiment: Experiment, built: Built) -> dict[str, Path] | CompileError:

@@ -17,6 +17,7 @@ from runner.diagnose.rules import Rule, rules
 from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
 from runner.paths import cuda_src_dir
+from runner.plan.command import make_command_plan
 from runner.plan.errors import TooLarge
 from runner.plan.model import Plan, Target
 from runner.plan.planner import make_plan
@@ -63,6 +64,9 @@ def plan(experiment: Experiment, target: Target) -> None:
     try:
         experiment.rules = rules(experiment.point.config_dirs)
         experiment.settings = measure_settings(config.measure, target.backend)
+        if config.kernel.kind == "command":
+            experiment.plan = make_command_plan(config, target, experiment.point.shown)
+            return
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
         experiment.requests = requests(experiment.plan)
     except TooLarge as error:

@@ -10,11 +10,13 @@ from functools import lru_cache
 from omegaconf import OmegaConf
 
 from runner.backend.base import DeviceInfo
+from runner.backend.host.machine import device_info
 from runner.backend.nvml import GpuState, detect
 from runner.build import cuda as nvcc
 from runner.build.model import CompilerMissing
 from runner.config.schema import Config, Gpu
 from runner.paths import conf_dir
+from runner.plan.errors import PlanError
 from runner.plan.model import Target
 from runner.plan.target import check_named, recognise, target_of, with_device
 from runner.worker.client import WorkerKey
@@ -34,6 +36,8 @@ class Targets:
         """The target as the devices really are, and the devices. Raises ``PlanError`` for a GPU that is not here,
         and whatever ``ask`` raises."""
         target = static_target(config.gpu)
+        if config.kernel.kind == "command":
+            return program_target(config)
         # Variables such as CUDA_VISIBLE_DEVICES decide which devices there are.
         key = WorkerKey(target.backend, tuple(config.devices), tuple(sorted(config.environment.items())))
         if key not in self._infos:
@@ -96,6 +100,47 @@ def _as_found(target: Target, infos: Sequence[DeviceInfo]) -> Target:
         memory_bytes=min(info.memory_bytes for info in infos),
     )
     return found if found.title else replace(found, title=first.name)
+
+
+def program_target(config: Config) -> tuple[Target, tuple[DeviceInfo, ...]]:
+    """The target of a program, which needs neither PyCUDA nor nvcc: what the driver lists, no device opened. Without a
+    GPU, and for ``gpu=host``, the target is the CPU."""
+    states = {state.index: state for state in detect()}
+    if config.gpu.backend == "host" or (config.gpu.backend == "auto" and not states):
+        note = "" if config.gpu.backend == "host" else "no NVIDIA GPU found: the program's times are those of a CPU"
+        info = device_info(0)
+        host = _as_found(target_of(known_gpus()["host"]), [info])
+        return replace(host, note=note), (info,)
+    missing = [device for device in config.devices if device not in states]
+    if states and missing:
+        raise PlanError("devices", config.devices, f"there is no GPU {missing[0]} here; there are {len(states)}")
+    chosen = [states[device] for device in config.devices] if states else []
+    if config.gpu.backend == "cuda":
+        check_named(config.gpu, [state.name for state in chosen])
+        gpu: Gpu | None = config.gpu
+    else:
+        gpu = recognise(known_gpus(), chosen[0].name, chosen[0].memory_mib)
+    target = target_of(gpu) if gpu else Target(name="auto", title=chosen[0].name, backend="cuda")
+    infos = tuple(_listed(state, target) for state in chosen)
+    return _as_found(target, infos), infos
+
+
+def _listed(state: GpuState, target: Target) -> DeviceInfo:
+    """A GPU as the driver lists it; what only an open device tells comes from the datasheet, or is 0."""
+    return DeviceInfo(
+        ordinal=state.index,
+        name=state.name,
+        uuid=state.uuid,
+        backend="cuda",
+        arch=target.arch,
+        sms=target.sms,
+        l2_bytes=target.l2_bytes,
+        memory_bytes=state.memory_mib * 2**20,
+        copy_engines=0,
+        max_shared_bytes=0,
+        driver=state.driver,
+        cuda=state.cuda,
+    )
 
 
 def _lacking() -> str:

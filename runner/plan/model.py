@@ -167,6 +167,44 @@ class WorkloadRef:
 
 
 @dataclass(frozen=True)
+class ReadyPlan:
+    """How it is known that a server can take load."""
+
+    kind: Literal["port", "url", "output"]
+    value: str
+    """The port's number, the URL, or a regular expression for a line of output."""
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class CommandPlan:
+    """A program of the user that is the experiment."""
+
+    argv: tuple[str, ...]
+    """The program's absolute path and its arguments."""
+    shown: str
+    """``argv`` as a shell would take it, free of secrets."""
+    folder: str
+    """Absolute; where it runs."""
+    environment: dict[str, str]
+    """Set on top of the runner's own environment."""
+    warmup: int
+    """Runs that are not measured."""
+    repeat: int
+    """Measured runs."""
+    metrics: dict[str, str]
+    """Metric name → regular expression with one group, or a JSON path; ``runner.config.metric_source``."""
+    shell: bool = False
+    """``argv`` is a shell with a command line of the user's."""
+    ready: ReadyPlan | None = None
+    """With ``load``: ``argv`` is a server."""
+    load: tuple[str, ...] = ()
+    """The client that loads the server, as ``argv``: what is measured."""
+    stop_s: float = 10.0
+    """A server has this long to end after SIGTERM."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """One fully resolved experiment."""
 
@@ -203,6 +241,8 @@ class Plan:
     """Compile with the address sanitizer (host backend)."""
     shape_line: str = ""
     """One line that says the sizes, printed after the checks."""
+    command: CommandPlan | None = None
+    """``kernel=command``: the program that is run instead of kernels; such a plan never goes to a worker."""
 
     def buffer(self, name: str) -> Buffer:
         """Raises ``KeyError`` naming the kernel and the buffer it lacks."""

@@ -26,7 +26,7 @@ SLIPS = [
     ("kernel.params.Z=1", "kernel.params.Z=1: no such key 'kernel.params.Z'; known: B, T, H, D, S"),
     ("kernel.params.mod=1", "did you mean 'kernel.params.mode'?"),
     ("measure.host.min_sample=1", "did you mean 'measure.host.min_samples'?"),
-    ("environment.X=1", "(a new one is added with +environment.X=…)"),
+    ("gpu.tflops.int2=1", "(a new one is added with +gpu.tflops.int2=…)"),
     ("shape.batch.x=1", "'shape.batch' is one value and has no keys below it"),
     ("shape.batch=abc", "shape.batch=abc: must be an integer"),
     ("shape.batch=1.5", "shape.batch=1.5: must be an integer"),
