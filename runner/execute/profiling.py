@@ -13,6 +13,7 @@ from runner.plan.model import Plan
 from runner.profile.base import Capture, Ended, Holds, Profiler, ProfileSettings
 from runner.profile.names import range_name, report_name, shape_label
 from runner.profile.tools import merged, open_profiler
+from runner.result.metrics import counted_traffic
 from runner.result.model import Profile, ProfileStatus, Result, Status
 
 OnEvent = Callable[[str, str], None]
@@ -50,6 +51,7 @@ def profile(
             one = profiles[result.variant]
             found[result.variant].append(one)
             result.profile = merged(found[result.variant])
+            result.profile.metrics.update(counted_traffic(result.metrics, result.profile.metrics))
             if profiler.verdict and one.findings:
                 result.status = Status.INCORRECT
                 result.message = "; ".join(filter(None, [result.message, _verdict(tool, one)]))
@@ -67,10 +69,12 @@ def _under(
         return {c.variant: Profile(ProfileStatus.OK, tool=profiler.title, ranges=[c.range]) for c in captures}
     found: dict[str, Profile] = {}
     for launch in launches:
-        on_event("profiling", profiler.name)
+        on_event("profiling", f"{profiler.name} ({launch.note})" if launch.note else profiler.name)
         ended = Ended(None, problem="interrupted")
         try:
-            ended = subject.run(launch, timeout_s)
+            # What one process found out (no permission, say) spares the others.
+            reason = profiler.unavailable(subject.about)
+            ended = Ended(None, problem=reason) if reason else subject.run(launch, timeout_s)
         finally:
             profiles = profiler.collect(launch, ended)
         for capture, one in zip(launch.captures, profiles, strict=True):

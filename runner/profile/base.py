@@ -120,6 +120,8 @@ class Launch:
     sanitize: bool = False
     """Programs compiled with the host backend's sanitizer."""
     window: Window = field(default_factory=Window)
+    note: str = ""
+    """What the process costs, for who waits: ``full: about 40 passes …``."""
 
 
 @dataclass(frozen=True)

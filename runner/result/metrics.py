@@ -94,6 +94,13 @@ def timed_metrics(plan: Plan, variant: Variant, found: Mapping[str, float]) -> d
     return {name: float(evaluate.number(text, f"{where}.{name}")) for name, text in variant.timed.items()}
 
 
+def counted_traffic(declared: Mapping[str, float], counted: Mapping[str, float]) -> dict[str, float]:
+    """``declared_over_counted``: the bytes a step must move over those that hardware counters saw between the L2 and
+    memory; empty where either is unknown. Below 1 the kernels move more than they must; above 1 caches kept some."""
+    bytes_moved, seen = declared.get("bytes_moved"), counted.get("counted_dram_bytes")
+    return {"declared_over_counted": bytes_moved / seen} if bytes_moved and seen else {}
+
+
 def bound(variant: Variant, target: Target) -> str:
     """``memory`` below the ridge of the roofline, ``compute`` above it, empty where a roof is unknown."""
     peak = target.tflops.get(variant.compute, 0.0)
