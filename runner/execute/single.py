@@ -11,7 +11,8 @@ from runner.execute.assemble import add_speedups, result
 from runner.execute.experiment import Built, OnEvent, folder_of, measured, programs_of
 from runner.execute.planning import Experiment
 from runner.execute.profiling import Commit, profile
-from runner.execute.subject import ProfiledWorker
+from runner.execute.subject import profiled
+from runner.report import monitor
 from runner.result import document
 from runner.result.metrics import Ceilings
 from runner.result.model import INTERRUPTED, Result, Status
@@ -42,7 +43,7 @@ class Single:
         commit = Commit(
             str(self._about.environment.get("git_commit", "")), bool(self._about.environment.get("git_dirty"))
         )
-        profile(self.experiment, ProfiledWorker(self.experiment, programs), self.results, commit, self._on_event)
+        profile(self.experiment, profiled(self.experiment, programs), self.results, commit, self._on_event)
 
     def interrupt(self) -> None:
         """Adds results for the variants that Ctrl-C kept from ending."""
@@ -60,5 +61,7 @@ class Single:
         if self.experiment.plan is not None:
             add_speedups(self.results, self.experiment.plan.baseline)
         for made in self.results:
+            folder = folder_of(self.experiment, made.variant)
             made.diagnosis = diagnose(made, self.experiment.rules)
-            document.write(made, folder_of(self.experiment, made.variant))
+            made.profile.artifacts += set(monitor.write(made, folder)) - set(made.profile.artifacts)
+            document.write(made, folder)
