@@ -64,7 +64,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "gpu.backend": ("auto", "cuda", "host"),
 }
 _MODES = ("cold", "hot", "host")
-PROFILERS = ("nvtx", "nsys")
+PROFILERS = ("nvtx", "nsys", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
 """The tools of ``profiler.tools``; ``runner.profile.tools`` opens them."""
 
 

@@ -67,7 +67,7 @@ def _under(
     launches = profiler.launches(captures, subject.about)
     if not launches:
         return {c.variant: Profile(ProfileStatus.OK, tool=profiler.title, ranges=[c.range]) for c in captures}
-    found: dict[str, Profile] = {}
+    found: dict[str, list[Profile]] = {capture.variant: [] for capture in captures}
     for launch in launches:
         on_event("profiling", f"{profiler.name} ({launch.note})" if launch.note else profiler.name)
         ended = Ended(None, problem="interrupted")
@@ -79,8 +79,8 @@ def _under(
             profiles = profiler.collect(launch, ended)
         for capture, one in zip(launch.captures, profiles, strict=True):
             one.commands = one.commands or [ended.command]
-            found[capture.variant] = one
-    return found
+            found[capture.variant].append(one)
+    return {variant: merged(profiles) for variant, profiles in found.items()}
 
 
 def _verdict(tool: str, profile: Profile) -> str:

@@ -116,7 +116,7 @@ class Launch:
     """The worker itself records what happens (CUPTI; the host backend) and leaves
     ``<scratch>/<variant>.events.json``, a list of ``TraceEvent`` documents."""
     checked: bool = False
-    """Instead of bare steps, one step on poisoned outputs, compared with the reference; see ``Ended.checks``."""
+    """Each step on poisoned outputs, which are then compared with the reference; see ``Ended.checks``."""
     sanitize: bool = False
     """Programs compiled with the host backend's sanitizer."""
     window: Window = field(default_factory=Window)
@@ -138,7 +138,7 @@ class Ended:
     command: str = ""
     """What was run, as a shell would take it, free of secrets."""
     checks: dict[str, list[CheckResult]] = field(default_factory=dict)
-    """By variant, where ``Launch.checked`` asked for them."""
+    """By variant, where ``Launch.checked`` asked for them: those of every step, one step after another."""
 
 
 class Profiler(Protocol):
@@ -162,8 +162,9 @@ class Profiler(Protocol):
         ...
 
     def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
-        """The processes to run, one after another; every capture is in exactly one. ``collect`` must follow each,
-        whatever happens. Empty where nothing has to be run: the profile is then OK as it stands."""
+        """The processes to run, one after another; every capture is in one at least, and what several found for it
+        is merged. ``collect`` must follow each, whatever happens. Empty where nothing has to be run: the profile is
+        then OK as it stands."""
         ...
 
     def collect(self, launch: Launch, ended: Ended) -> list[Profile]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from runner.profile import nvtx
 from runner.profile.base import Capture, Ended, Launch, Profiler, ProfileSettings, Subject
+from runner.profile.monitor import MonitorProfiler
 from runner.profile.nsys import NsysProfiler
+from runner.profile.sanitizer import Sanitizer
+from runner.profile.sanitizer_report import grouped
 from runner.result.model import Profile, ProfileStatus
 
 _WORST_FIRST = (ProfileStatus.FAILED, ProfileStatus.UNAVAILABLE, ProfileStatus.OK, ProfileStatus.OFF)
@@ -23,6 +27,8 @@ class NvtxProfiler:
         self.title = f"nvtx {nvtx.version()}"
 
     def unavailable(self, subject: Subject) -> str:
+        if subject.kind == "program":
+            return "profiler=nvtx is about the runner's own ranges, and a program has its own: record them by profiler=nsys"
         return nvtx.unrecorded(nvtx.version(), "")
 
     def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
@@ -35,6 +41,8 @@ class NvtxProfiler:
 TOOLS: dict[str, Callable[[ProfileSettings], Profiler]] = {
     "nvtx": NvtxProfiler,
     "nsys": NsysProfiler,
+    "monitor": MonitorProfiler,
+    **{name: partial(Sanitizer, name) for name in ("memcheck", "racecheck", "initcheck", "synccheck")},
 }
 
 
@@ -46,17 +54,18 @@ def open_profiler(tool: str, settings: ProfileSettings) -> Profiler:
 
 
 def merged(profiles: Sequence[Profile]) -> Profile:
-    """What several tools found for one variant; OFF for none."""
+    """What several tools, or several runs of one, found for one variant; OFF for none."""
     if len(profiles) < 2:
         return profiles[0] if profiles else Profile()
     worst = min((profile.status for profile in profiles), key=_WORST_FIRST.index)
-    reasons = [f"{p.tool.split(' ')[0]}: {p.reason}" for p in profiles if p.reason]
+    several = len({p.tool for p in profiles}) > 1
+    reasons = [f"{p.tool.split(' ')[0]}: {p.reason}" if several else p.reason for p in profiles if p.reason]
     return Profile(
         status=worst,
-        reason="; ".join(reasons),
-        tool=", ".join(p.tool for p in profiles if p.tool),
+        reason="; ".join(dict.fromkeys(reasons)),
+        tool=", ".join(dict.fromkeys(p.tool for p in profiles if p.tool)),
         ranges=list(dict.fromkeys(name for p in profiles for name in p.ranges)),
-        artifacts=[name for p in profiles for name in p.artifacts],
+        artifacts=list(dict.fromkeys(name for p in profiles for name in p.artifacts)),
         reports=[report for p in profiles for report in p.reports],
         commands=[command for p in profiles for command in p.commands],
         metrics={name: value for p in profiles for name, value in p.metrics.items()},
@@ -65,7 +74,7 @@ def merged(profiles: Sequence[Profile]) -> Profile:
         calls=next((p.calls for p in profiles if p.calls), []),
         gaps=next((p.gaps for p in profiles if p.gaps), []),
         counters=[counters for p in profiles for counters in p.counters],
-        findings=[finding for p in profiles for finding in p.findings],
+        findings=grouped(finding for p in profiles for finding in p.findings),
         series={name: points for p in profiles for name, points in p.series.items()},
         started=next((p.started for p in profiles if p.started), ""),
     )

@@ -173,7 +173,7 @@ class Experiment:
         name = range_name(self._plan.phase, self._plan.kernel, variant)
         if request.checked:
             with nvtx.capture(self._backend, name):
-                return self._checked_step(variant)
+                return [check for _ in range(request.steps) for check in self._checked_step(variant)]
         with recorded(self._backend, bool(request.record)) as recorder:
             workload.reset(variant)
             workload.step(variant)

@@ -19,19 +19,19 @@ from runner.build.sanitizer import report
 from tests.backend.host.harness import KERNELS, compiled
 
 
-def child(kernel: str, seed: int = 1, **environment: str) -> subprocess.CompletedProcess[str]:
+def child(kernel: str, seed: int = 1, barriers: bool = False) -> subprocess.CompletedProcess[str]:
     program = compiled("faulty", sanitize=True)
     return subprocess.run(
         [sys.executable, "-m", "tests.backend.host.sanitized", str(program), kernel, str(seed)],
-        env={**os.environ, **sanitizer_environment(), **environment},
+        env={**os.environ, **sanitizer_environment(), BARRIERS_VARIABLE: str(int(barriers))},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def outputs(kernel: str, seed: int = 1, **environment: str) -> Any:
-    done = child(kernel, seed, **environment)
+def outputs(kernel: str, seed: int = 1, barriers: bool = False) -> Any:
+    done = child(kernel, seed, barriers)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -89,13 +89,13 @@ def test_threads_keep_their_order_without_a_seed() -> None:
 
 def test_a_barrier_that_half_the_block_leaves_out_is_found_where_asked_for() -> None:
     assert outputs("divergent") == [list(range(64))] * 3
-    done = child("divergent", **{BARRIERS_VARIABLE: "1"})
+    done = child("divergent", barriers=True)
     assert "kernel divergent, block (" in done.stderr
     assert ": 32 of 64 threads left out a __syncthreads: thread (32,0,0) passed 0, others 1" in done.stderr
 
 
 def test_even_barriers_are_no_fault() -> None:
-    assert outputs("good", **{BARRIERS_VARIABLE: "1"}) == outputs("good")
+    assert outputs("good", barriers=True) == outputs("good")
 
 
 def test_nothing_is_left_in_shared_memory_for_the_next_block() -> None:

@@ -1,0 +1,35 @@
+// A copy that comes out right on a good day, with a fault of its own in each kernel.
+
+extern "C" __global__ void unsafe_overrun(const float* x, float* y, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const float next = x[i + 1];  // one too many in the last thread
+    y[i] = next == 12345.0f ? 0.0f : x[i];
+}
+
+extern "C" __global__ void unsafe_race(const float* x, float* y, long long n) {
+    __shared__ long long first;
+    if (threadIdx.x == 0) first = blockIdx.x * (long long)blockDim.x;
+    const long long i = first + threadIdx.x;  // nothing orders this after the write
+    if (i >= 0 && i < n) y[i] = x[i];
+}
+
+extern "C" __global__ void unsafe_unset(const float* x, const float* never, float* y, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    y[i] = never[i] == 0.0f ? x[i] : 0.0f;  // right as long as the memory happens to hold zeros
+}
+
+extern "C" __global__ void unsafe_barrier(const float* x, float* y, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (threadIdx.x < 16) __syncthreads();  // the others never come
+    if (i < n) y[i] = x[i];
+}
+
+extern "C" __global__ void unsafe_none(const float* x, float* y, long long n) {
+    __shared__ float cells[32];
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    cells[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i] = cells[threadIdx.x];
+}
