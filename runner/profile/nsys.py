@@ -20,7 +20,7 @@ from pathlib import Path
 from runner.profile import find, isolate, nvtx
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject, Window
 from runner.profile.nsys_command import command_line, gpu_metrics
-from runner.profile.nsys_missing import UNFINISHED, why_missing
+from runner.profile.nsys_missing import UNFINISHED, disk_full, failed_program, why_missing
 from runner.profile.nsys_session import SessionWindow
 from runner.profile.range_table import write_ranges
 from runner.profile.raw import raw_report
@@ -114,22 +114,23 @@ class NsysProfiler:
                 )
                 profiles.append(Profile(ProfileStatus.FAILED, reason, self.title))
                 continue
-            profile = self._judged(launch, capture, traces[owner])
+            profile = self._judged(launch, ended, capture, traces[owner])
             self._keep(profile, capture, reports[owner], traces[owner], filed, owner)
             profiles.append(profile)
         return profiles
 
-    def _judged(self, launch: Launch, capture: Capture, trace: Trace | str) -> Profile:
+    def _judged(self, launch: Launch, ended: Ended, capture: Capture, trace: Trace | str) -> Profile:
         """What the report says about one variant, or why it says too little."""
         if isinstance(trace, str):
-            reason = f"{trace}; profile again, or open it in the nsys-ui of the same version"
-            return Profile(ProfileStatus.FAILED, reason, self.title)
-        profile = Profile(ProfileStatus.FAILED, tool=self.title, ranges=ranges(trace))
-        profile.reason = self._what_lacks(capture, profile.ranges, trace)
-        if not profile.reason:
-            profile.status = ProfileStatus.OK
-            profile.reason = self._not_sampled(launch)
-            fill(profile, trace, capture.range, launch.steps)
+            remedy = disk_full(launch.scratch, trace) or "profile again, or open it in the nsys-ui of the same version"
+            return Profile(ProfileStatus.FAILED, f"{trace}; {remedy}", self.title)
+        profile = Profile(ProfileStatus.OK, self._not_sampled(launch), self.title, ranges=ranges(trace))
+        if lacks := self._what_lacks(capture, profile.ranges, trace):
+            profile.status, profile.reason = ProfileStatus.FAILED, lacks
+            return profile
+        fill(profile, trace, capture.range, launch.steps)
+        if failed := failed_program(launch, ended):
+            profile.status, profile.reason = ProfileStatus.FAILED, f"{failed}; the report tells of that run"
         return profile
 
     def _keep(
@@ -144,6 +145,7 @@ class NsysProfiler:
         """Moves the report to the first capture it serves, names it to the others, and writes the tables."""
         folder = capture.folder
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             if number in filed:
                 name = os.path.relpath(filed[number], folder)
             else:
@@ -151,7 +153,7 @@ class NsysProfiler:
                 filed[number] = folder / name
                 profile.artifacts.append(name)
             profile.reports.append(raw_report(folder, name))
-            if profile.status is ProfileStatus.OK and not isinstance(trace, str):
+            if not isinstance(trace, str):
                 profile.artifacts += write_tables(profile, folder, capture.name)
                 profile.artifacts += write_ranges(trace, folder, capture.name)
         except OSError as error:
@@ -168,6 +170,7 @@ class NsysProfiler:
         if len(files) == len(launch.captures):
             for profile, capture, file in zip(profiles, launch.captures, files, strict=True):
                 try:
+                    capture.folder.mkdir(parents=True, exist_ok=True)
                     name = _move(file, capture.folder / f"{capture.name}{UNFINISHED}")
                     profile.artifacts.append(name)
                     profile.reports.append(raw_report(capture.folder, name))
@@ -247,6 +250,5 @@ def _holds(trace: Trace | str, name: str) -> bool:
 
 def _move(source: Path, target: Path) -> str:
     """Moves a file, across file systems too, and returns its name."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(source, target)
     return target.name

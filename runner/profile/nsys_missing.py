@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+from pathlib import Path
 
 from runner.profile import nvtx
 from runner.profile.base import Ended, Launch, ProfileSettings
@@ -18,8 +19,8 @@ FULL = 8 << 20
 
 def why_missing(launch: Launch, ended: Ended, settings: ProfileSettings, version: str) -> str:
     """Cause and remedy. ``version``: of the tool."""
-    if "No space left on device" in ended.output or shutil.disk_usage(launch.scratch).free < FULL:
-        return f"the disk that holds {launch.scratch.parent} is full; free space, or set TMPDIR to another disk"
+    if full := disk_full(launch.scratch, ended.output):
+        return full
     if ended.timed_out:
         return (
             f"the profiled process did not end within profiler.timeout_s={settings.timeout_s:g} "
@@ -30,19 +31,43 @@ def why_missing(launch: Launch, ended: Ended, settings: ProfileSettings, version
     said = last_words(ended.output)
     words = f" ({said})" if said else " (it said nothing)"
     if ended.problem:
-        return f"the worker failed while being profiled: {ended.problem}{words if ended.returncode else ''}"
+        return f"{_subject(launch)} failed while being profiled: {ended.problem}{words if ended.returncode else ''}"
+    if ended.returncode is None:
+        return f"the profiled process was killed{words}; profile again"
+    if ended.returncode < 0:
+        return f"nsys was killed by {_signal(-ended.returncode)}{words}; profile again"
     if any(path.suffix == UNFINISHED for path in launch.scratch.iterdir()):
         return (
             "nsys collected, but its importer is missing or lacks a library (libssh-4 on Debian). Install the "
             f"complete package nsight-systems-cli; a {UNFINISHED} file opens in nsys-ui on another machine"
         )
-    if ended.returncode is None:
-        return f"the profiled process was killed{words}; profile again"
-    if ended.returncode < 0:
-        return f"nsys was killed by {_signal(-ended.returncode)}{words}; profile again"
     if ended.returncode > 0:
         return f"nsys ended with code {ended.returncode}{words}; mend that, and profile again"
     return _never_opened(launch, settings, version) or f"nsys ended well and wrote none{words}; profile again"
+
+
+def disk_full(scratch: Path, output: str) -> str:
+    """That the disk is full and what to do, where the tool said so in its ``output`` or it is seen."""
+    if "No space left on device" in output or shutil.disk_usage(scratch).free < FULL:
+        return f"the disk that holds {scratch.parent} is full; free space, or set TMPDIR to another disk"
+    return ""
+
+
+def failed_program(launch: Launch, ended: Ended) -> str:
+    """How a profiled program went wrong that left a report all the same; empty when it did not, and for a worker, whose
+    report of one variant is as good whatever became of the next."""
+    if _subject(launch) == "the worker":
+        return ""
+    if ended.problem:
+        return f"the program failed while being profiled: {ended.problem}"
+    # A server is ended by a signal.
+    if ended.returncode and not isinstance(launch.window, SessionWindow):
+        return f"the program ended with code {ended.returncode} while being profiled"
+    return ""
+
+
+def _subject(launch: Launch) -> str:
+    return "the program" if launch.captures[0].holds == "anything" else "the worker"
 
 
 def _never_opened(launch: Launch, settings: ProfileSettings, version: str) -> str:

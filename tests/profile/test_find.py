@@ -72,3 +72,13 @@ def test_a_chosen_one_is_never_replaced_by_another(
     assert isinstance(reason, str)
     assert "RUNNER_NSYS=/not/there/nsys" in reason
     assert "no such file" in reason
+
+
+def test_one_that_hangs_is_given_up_once(program: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "VERSION_S", 0.3)
+    path = program("bin/nsys", 'echo asked >> "$0.log"; exec /bin/sleep 30')
+    for _ in range(2):
+        reason = find.find()
+        assert isinstance(reason, str)
+        assert "did not tell its version within 0.3 s" in reason
+    assert path.with_name("nsys.log").read_text() == "asked\n"

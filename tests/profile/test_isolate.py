@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.profile import isolate
+
+PATH = {"PATH": os.environ["PATH"]}
 
 
 def test_credentials_are_blanked_and_nothing_else() -> None:
@@ -69,3 +72,23 @@ def test_end_all_reaches_processes_of_other_sessions_and_only_marked_ones(tmp_pa
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_tool_is_reached_in_its_own_namespace_or_in_ours(isolated: bool, tmp_path: Path) -> None:
+    prefix = isolate.namespace_prefix() if isolated else ()
+    if isolated and not prefix:
+        pytest.skip("this system does not allow a process namespace")
+    assert isolate.enter(tmp_path) is None
+    sleeper = [*prefix, sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+    with subprocess.Popen(sleeper, env={"TMPDIR": str(tmp_path), **PATH}, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            way = isolate.enter(tmp_path)
+            assert way is not None and bool(way) == isolated
+            code = "import os; print(len([p for p in os.listdir('/proc') if p.isdigit()]))"
+            seen = subprocess.run([*way, sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            assert (int(seen.stdout) == 2) == isolated
+        finally:
+            isolate.end_all(tmp_path)

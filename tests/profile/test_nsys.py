@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -72,8 +73,10 @@ def test_three_variants_give_three_checked_reports(
         assert b"do-not-record-me" not in report
         (raw,) = profile.reports
         assert (raw.path, raw.bytes) == (profile.artifacts[0], len(report))
-        with (capture.folder / f"{capture.name}_ranges.csv").open(newline="") as table:
-            assert [row["range"] for row in csv.DictReader(table)] == [CAPTURE, capture.range]
+        assert [row["range"] for row in _rows(capture.folder / f"{capture.name}_ranges.csv")] == [
+            CAPTURE,
+            capture.range,
+        ]
         assert {call.kind for call in profile.calls} == {"os"}
         assert f"{capture.name}_calls.csv" in profile.artifacts
         assert not profile.kernels and not profile.categories and not profile.gaps
@@ -103,7 +106,78 @@ def test_a_report_without_kernels_fails_where_kernels_must_be(nsys: Path, run_wo
     (profile,) = profiler.collect(launch, run_worker(launch, "0", "a"))
     assert profile.status is ProfileStatus.FAILED
     assert "no GPU kernel" in profile.reason
-    assert profile.artifacts == ["model_a.nsys-rep"]
+    assert profile.artifacts == ["model_a.nsys-rep", "model_a_ranges.csv"]
+
+
+def test_one_report_for_all_lies_with_the_first_and_is_named_by_the_others(
+    nsys: Path, run_worker: Run, captures: Captures, tmp_path: Path
+) -> None:
+    profiler = NsysProfiler(ProfileSettings(reports="experiment"))
+    (launch,) = profiler.launches(captures("a", "b", "c"), HOST)
+    a, b, c = profiler.collect(launch, run_worker(launch, "0", "a", "b"))
+    assert (a.status, b.status) == (ProfileStatus.OK, ProfileStatus.OK), a.reason + b.reason
+    assert a.ranges == b.ranges == ["decode/demo/a", "decode/demo/b"]
+    assert a.artifacts[0] == "model_a.nsys-rep"
+    assert not any(name.endswith(".nsys-rep") for name in b.artifacts)
+    assert [raw.path for raw in b.reports] == ["../a/model_a.nsys-rep"]
+    assert b.reports[0].sha256 == a.reports[0].sha256
+    assert (tmp_path / "job" / "b" / b.reports[0].path).is_file()
+    assert c.status is ProfileStatus.FAILED
+    assert "lacks the range decode/demo/c" in c.reason
+
+
+def test_whole_processes_are_one_each_and_hold_the_preparation_too(
+    nsys: Path, run_worker: Run, captures: Captures
+) -> None:
+    profiler = NsysProfiler(ProfileSettings(capture="all"))
+    launches = profiler.launches(captures("a", "b"), HOST)
+    assert [[capture.variant for capture in launch.captures] for launch in launches] == [["a"], ["b"]]
+    for launch in launches:
+        variant = launch.captures[0].variant
+        (profile,) = profiler.collect(launch, run_worker(launch, "0", variant))
+        assert profile.status is ProfileStatus.OK, profile.reason
+        assert profile.ranges == ["decode/demo/prepare", f"decode/demo/{variant}"]
+
+
+def test_the_whole_experiment_in_one_process(nsys: Path, run_worker: Run, captures: Captures) -> None:
+    profiler = NsysProfiler(ProfileSettings(capture="all", reports="experiment"))
+    (launch,) = profiler.launches(captures("a", "b"), HOST)
+    profiles = profiler.collect(launch, run_worker(launch, "0", "a", "b"))
+    assert [profile.status for profile in profiles] == [ProfileStatus.OK] * 2
+    assert profiles[0].ranges == ["decode/demo/prepare", "decode/demo/a", "decode/demo/b"]
+
+
+def test_tables_agree_with_the_tools_own_statistics(
+    nsys: Path, run_worker: Run, captures: Captures, tmp_path: Path
+) -> None:
+    profiler = NsysProfiler(ProfileSettings(capture="all"))
+    (launch,) = profiler.launches([replace(captures("a")[0], range="")], Subject("program", "host"))
+    (profile,) = profiler.collect(launch, run_worker(launch, "0", "a"))
+    report = tmp_path / "job" / "a" / "model_a.nsys-rep"
+    done = subprocess.run(
+        [nsys, "stats", "--format=csv", "--report=nvtx_sum", "--report=osrt_sum", f"--output={tmp_path}/own", report],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    own = {row["Range"].lstrip(":"): row for row in _rows(tmp_path / "own_nvtx_sum.csv")}
+    ours = {row["range"]: row for row in _rows(report.with_name("model_a_ranges.csv"))}
+    assert set(ours) == set(own) == {CAPTURE, "decode/demo/prepare", "decode/demo/a"}
+    for name, row in ours.items():
+        assert int(row["calls"]) == int(own[name]["Instances"])
+        assert float(row["total_us"]) == pytest.approx(float(own[name]["Total Time (ns)"]) / 1e3, abs=0.01)
+    calls = {row["Name"]: row for row in _rows(tmp_path / "own_osrt_sum.csv")}
+    assert {call.name: call.calls for call in profile.calls} == {
+        name: int(row["Num Calls"]) for name, row in calls.items()
+    }
+    for call in profile.calls:
+        assert call.total_us == pytest.approx(float(calls[call.name]["Total Time (ns)"]) / 1e3, abs=0.01)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_a_range_that_never_opens_is_explained(
@@ -191,6 +265,18 @@ def test_failures_name_the_cause_and_the_remedy(
     assert [p.status for p in profiles] == [ProfileStatus.FAILED] * 2
     assert said in profiles[0].reason
     assert profiles[0].tool == "nsys 2025.1.1.0"
+
+
+def test_a_tool_that_is_killed_half_way_is_no_missing_importer(
+    pretend_nsys: Pretend, run_worker: Run, captures: Captures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_PROFILE_ISOLATE", "0")
+    pretend_nsys('touch "$TMPDIR/capture.qdstrm"; echo collecting; kill -9 $$')
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), HOST)
+    (profile,) = profiler.collect(launch, run_worker(launch, "0", "a"))
+    assert profile.status is ProfileStatus.FAILED
+    assert profile.reason == "no report was written: nsys was killed by SIGKILL (collecting); profile again"
 
 
 def test_what_could_not_be_imported_is_kept_for_another_machine(

@@ -143,23 +143,33 @@ def test_a_window_that_never_opened_is_explained(nsys: Path, captures: Captures,
     assert "nsys start found no nsys to talk to" in profile.reason
 
 
-def test_a_whole_program_needs_no_range_and_keeps_its_exit_code(
-    nsys: Path, run_worker: Run, captures: Captures
-) -> None:
+def test_a_whole_program_needs_no_range(nsys: Path, run_worker: Run, captures: Captures) -> None:
     profiler = NsysProfiler(ProfileSettings())
     launches = profiler.launches(captures("a", "b"), WHOLE)
     assert [len(launch.captures) for launch in launches] == [1, 1]
     found = []
     for launch in launches:
-        ended = run_worker(launch, "5", "x")
-        assert ended.returncode == 5
-        found += profiler.collect(launch, ended)
+        found += profiler.collect(launch, run_worker(launch, "0", "x"))
     for profile in found:
-        assert profile.status is ProfileStatus.OK, profile.reason
+        assert (profile.status, profile.reason) == (ProfileStatus.OK, "")
         assert profile.ranges == ["decode/demo/prepare", "decode/demo/x"]
         assert {call.kind for call in profile.calls} == {"os"}
         assert not profile.kernels
     assert found[1].artifacts[0] == "model_b.nsys-rep"
+
+
+def test_a_program_that_fails_fails_the_profile_and_keeps_its_report(
+    nsys: Path, run_worker: Run, captures: Captures
+) -> None:
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), WHOLE)
+    ended = run_worker(launch, "5", "x")
+    assert ended.returncode == 5
+    (profile,) = profiler.collect(launch, ended)
+    assert profile.status is ProfileStatus.FAILED
+    assert profile.reason == "the program ended with code 5 while being profiled; the report tells of that run"
+    assert profile.artifacts[0] == "model_a.nsys-rep"
+    assert profile.calls
 
 
 def test_what_the_tool_says_when_a_window_fails_is_kept(pretend_nsys: Pretend, tmp_path: Path) -> None:
