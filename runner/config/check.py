@@ -56,15 +56,18 @@ _ABOVE_ZERO = (
     "tracking.max_artifact_mb",
     "timeout_s",
 )
+SECTIONS = ("speed_of_light", "memory", "occupancy", "source", "full", "traffic")
+"""The sets of ``profiler.sections``; ``runner.profile.sections`` has what is in them."""
 _CHOICES: dict[str, tuple[str, ...]] = {
     "profiler.reports": ("variant", "experiment"),
     "profiler.capture": ("api", "nvtx", "all"),
     "profiler.graph_trace": ("node", "graph"),
     "profiler.replay": ("kernel", "range", "application"),
+    "profiler.sections": SECTIONS,
     "gpu.backend": ("auto", "cuda", "host"),
 }
 _MODES = ("cold", "hot", "host")
-PROFILERS = ("nvtx", "nsys", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
+PROFILERS = ("nvtx", "nsys", "ncu", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
 """The tools of ``profiler.tools``; ``runner.profile.tools`` opens them."""
 
 

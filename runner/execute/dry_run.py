@@ -17,6 +17,7 @@ from runner.execute.planning import Experiment
 from runner.exit_codes import PASSED, REFUSED
 from runner.plan.memory import memory_bytes, nbytes
 from runner.plan.model import Launch, Plan
+from runner.profile.sections import SETS
 from runner.report.terminal import Terminal
 from runner.result.metrics import bound
 from runner.result.model import Status
@@ -60,6 +61,10 @@ def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
             console.print(f"  {variant.name}: {escape(_launch(launch))}")
     for name, reason in experiment.left_out.items():
         console.print(f"  {name} SKIPPED: {escape(reason)}")
+    profiler = experiment.config.profiler
+    if "ncu" in profiler.tools:
+        limit = f"at most {profiler.launch_count}" if profiler.launch_count else "all"
+        console.print(f"  ncu {profiler.sections}: {SETS[profiler.sections].cost}; {limit} launches of a variant's step")
     for unit, request in experiment.requests.items():
         console.print(f"  compile {unit}: {escape(shlex.join(command_line(request)))}")
 

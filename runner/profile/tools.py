@@ -8,6 +8,7 @@ from functools import partial
 from runner.profile import nvtx
 from runner.profile.base import Capture, Ended, Launch, Profiler, ProfileSettings, Subject
 from runner.profile.monitor import MonitorProfiler
+from runner.profile.ncu import NcuProfiler
 from runner.profile.nsys import NsysProfiler
 from runner.profile.sanitizer import Sanitizer
 from runner.profile.sanitizer_report import grouped
@@ -41,6 +42,7 @@ class NvtxProfiler:
 TOOLS: dict[str, Callable[[ProfileSettings], Profiler]] = {
     "nvtx": NvtxProfiler,
     "nsys": NsysProfiler,
+    "ncu": NcuProfiler,
     "monitor": MonitorProfiler,
     **{name: partial(Sanitizer, name) for name in ("memcheck", "racecheck", "initcheck", "synccheck")},
 }

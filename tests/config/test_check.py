@@ -33,6 +33,11 @@ REFUSED = [
     ("measure.host.modes=[]", "measure.host.modes=[]: name at least one"),
     ("measure.modes=[hot,hot]", "'hot' is named twice"),
     ("profiler.tools=[nsis]", "profiler.tools: 'nsis' does not exist; did you mean 'nsys'?"),
+    (
+        "profiler.sections=fulll",
+        "did you mean 'full'? known: speed_of_light, memory, occupancy, source, full, traffic",
+    ),
+    ("profiler.replay=graph", "profiler.replay=graph: known: kernel, range, application"),
     ("gpu.backend=cud", "did you mean 'cuda'?"),
     ("timeout_s=0", "timeout_s=0.0: must be above 0"),
     ("timeout_s=nan", "timeout_s=nan: must be above 0"),
