@@ -239,8 +239,9 @@ class Backend(Protocol):
 
     name: BackendName
     trace: list[TraceEvent] | None
-    """Set to a list, and launches, copies and fills are added to it (times from ``time.perf_counter``, in
-    microseconds), as far as the backend itself sees them: the host's does, on a GPU that is a profiler's work."""
+    """Set to a list, and launches, copies, fills and the calls behind them are added to it (times from
+    ``time.perf_counter``, in microseconds), as far as the backend itself sees them: the host's does, on a GPU that is a
+    profiler's work."""
 
     def device_count(self) -> int: ...
     def open(self, ordinal: int) -> Device:

@@ -7,12 +7,13 @@ from functools import lru_cache
 
 from runner.result.model import TraceEvent
 
-_SYNC = re.compile(r"(cu|cuda)\w*Synchronize$")
-_LAUNCH = re.compile(r"(cu|cuda)(Launch|GraphLaunch)")
-_SUBMIT = re.compile(r"(cu|cuda)(Mem(cpy|set|Prefetch)\w*Async|Memset)")
-_BLOCKING_COPY = re.compile(r"(cu|cuda)Memcpy(?!\w*Async)")
+# The driver's names, the runtime's, and the host backend's.
+_SYNC = re.compile(r"(cu|cuda|host)\w*Synchronize$")
+_LAUNCH = re.compile(r"(cu|cuda|host)(Launch|GraphLaunch)")
+_SUBMIT = re.compile(r"(cu|cuda|host)(Mem(cpy|set|Prefetch)\w*Async|Memset)")
+_BLOCKING_COPY = re.compile(r"(cu|cuda|host)Memcpy(?!\w*Async)")
 _ALLOC = re.compile(
-    r"(cu|cuda)(Mem(Alloc|Free|Pool|HostAlloc|FreeHost|HostRegister|HostUnregister|Create|Release|Map|Unmap|Address|SetAccess)"
+    r"(cu|cuda|host)(Mem(Alloc|Free|Pool|HostAlloc|FreeHost|HostRegister|HostUnregister|Create|Release|Map|Unmap|Address|SetAccess)"
     r"|Malloc|Free|Host(Alloc|Register|Unregister)|Array(Create|Destroy))"
 )
 

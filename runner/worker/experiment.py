@@ -204,7 +204,7 @@ class Experiment:
             workload.step(variant)
             self._synchronize()
         if events is not None:
-            events += seen[:MAX_EVENTS]
+            events += [event for event in seen if event.kind != "api"][:MAX_EVENTS]
         return self._verifier.verify(variant, lambda *where: self._read(outputs, *where))
 
     def _read(self, outputs: Mapping[str, Buffer], name: str, start: int, count: int) -> npt.NDArray[Any]:

@@ -34,7 +34,8 @@ class HostBackend:
         self.budget = Budget(machine.available_memory())
         self.locked = PageLocked()
         self.trace: list[TraceEvent] | None = None
-        """Set to a list: every launch, copy and fill is added to it, times from ``time.perf_counter``."""
+        """Set to a list: every launch, copy and fill is added to it, and every call that causes or awaits them; times
+        from ``time.perf_counter``."""
 
     def device_count(self) -> int:
         return self._count

@@ -13,6 +13,7 @@ from runner.backend.host.event import HostEvent
 from runner.backend.host.library import HostModule, Threads
 from runner.backend.host.memory import Heap, HostBuffer, PageLocked
 from runner.backend.host.stream import HostStream
+from runner.backend.host.tracing import Call
 
 if TYPE_CHECKING:
     from runner.backend.host.backend import HostBackend
@@ -33,7 +34,8 @@ class HostDevice:
 
     def allocate(self, nbytes: int) -> Buffer:
         """Raises ``OutOfMemory``."""
-        return self.heap.allocate(nbytes)
+        with Call(self.backend, "hostMemAlloc"):
+            return self.heap.allocate(nbytes)
 
     def free_bytes(self) -> int:
         return self.backend.budget.free()
@@ -41,11 +43,12 @@ class HostDevice:
     def release_buffer(self, buffer: HostBuffer) -> None:
         """``HostBuffer.free``: waits for queued work, then frees."""
         address = buffer.address
-        for stream in self._streams:
-            if stream.capture is None:
-                stream.drain()
-        self.heap.forget(buffer)
-        self.heap.give_back(address, buffer.nbytes, pooled=False)
+        with Call(self.backend, "hostMemFree"):
+            for stream in self._streams:
+                if stream.capture is None:
+                    stream.drain()
+            self.heap.forget(buffer)
+            self.heap.give_back(address, buffer.nbytes, pooled=False)
 
     def stream(self, priority: int = 0) -> Stream:
         made = HostStream(self, self._numbers, priority)

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from runner.backend.base import BackendError, Event
+from runner.backend.host.tracing import Call
 
 if TYPE_CHECKING:
     from runner.backend.host.device import HostDevice
@@ -66,7 +67,8 @@ class HostEvent:
     def synchronize(self) -> None:
         """Waits for the latest recording; an event never recorded counts as done. Raises what failed before it."""
         if self.mark is not None:
-            self.mark.wait()
+            with Call(self.device.backend, "hostEventSynchronize"):
+                self.mark.wait()
             if self.mark.error is not None:
                 raise self.mark.error
 

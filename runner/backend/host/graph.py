@@ -51,7 +51,8 @@ class HostGraph:
         if own.capture is not None:
             own.capture.operations.extend(self._operations)
             return
-        own.enqueue(Replay(tuple(self._marked(operation, own) for operation in self._operations)))
+        with own.called("hostGraphLaunch") as call:
+            own.enqueue(Replay(tuple(self._marked(operation, own) for operation in self._operations), call))
 
     @staticmethod
     def _marked(operation: Operation, stream: HostStream) -> Operation:

@@ -39,6 +39,8 @@ class Launch:
     shared_bytes: int
     arguments: bytes
     priority: int
+    call: int = 0
+    """Number of the call that enqueued it, for the trace."""
     always = False
     work = True
 
@@ -46,7 +48,7 @@ class Launch:
         device = self.function.device
         native, pool = device.threads.of(self.function.abi)
         message = ctypes.create_string_buffer(ERROR_BYTES)
-        with stream.traced("launch", self.function.name):
+        with stream.traced("launch", self.function.name, self.call, grid=self.grid, block=self.block):
             failed = native.host_launch(
                 pool,
                 self.function.entry,
@@ -67,16 +69,21 @@ class Launch:
 class Copy:
     """``nbytes`` from one address to another; ``keep`` holds the arrays alive that they belong to."""
 
-    name: str
+    direction: str
+    """``HtoD``, ``DtoH``, ``DtoD`` or ``PtoP``."""
     target: int
     source: int
     nbytes: int
     keep: object = None
+    memory: str = ""
+    """Kind of host memory: ``pinned`` or ``pageable``; empty = none."""
+    call: int = 0
+    """As ``Launch.call``."""
     always = False
     work = True
 
     def run(self, stream: HostStream) -> None:
-        with stream.traced("copy", self.name):
+        with stream.traced("copy", self.direction, self.call, self.nbytes, memory=self.memory):
             ctypes.memmove(self.target, self.source, self.nbytes)
 
 
@@ -87,11 +94,13 @@ class Fill:
     target: int
     byte: int
     nbytes: int
+    call: int = 0
+    """As ``Launch.call``."""
     always = False
     work = True
 
     def run(self, stream: HostStream) -> None:
-        with stream.traced("copy", "fill"):
+        with stream.traced("fill", "memset", self.call, self.nbytes):
             ctypes.memset(self.target, self.byte, self.nbytes)
 
 
@@ -150,9 +159,13 @@ class Replay:
     """A graph's operations, one after another."""
 
     operations: tuple[Operation, ...]
+    call: int = 0
+    """As ``Launch.call``; it stands for all of them."""
     always = True
     work = True
 
     def run(self, stream: HostStream) -> None:
+        stream.replayed_by = self.call
         for operation in self.operations:
             stream.perform(operation)
+        stream.replayed_by = 0

@@ -20,7 +20,8 @@ from runner.backend.host.event import Gate, HostEvent, Mark
 from runner.backend.host.graph import Capture
 from runner.backend.host.library import HostFunction
 from runner.backend.host.memory import HostBuffer
-from runner.backend.host.operations import Await, Copy, Fill, GiveBack, Launch, Operation, Recorded, Set
+from runner.backend.host.operations import Await, Copy, Fill, GiveBack, Launch, Operation, Recorded, Set, Words
+from runner.backend.host.tracing import Call
 from runner.result.model import TraceEvent
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class HostStream:
         self.priority = max(0, min(priority, limits.MAX_PRIORITY))
         self.error: BackendError | None = None
         self.capture: Capture | None = None
+        self.replayed_by = 0
+        """Number of the call whose graph is being replayed; used by the stream's thread alone."""
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._gates: deque[Gate] = deque()
         self._submitted = 0
@@ -71,8 +74,18 @@ class HostStream:
             self.error = BackendError(f"{type(operation).__name__}: {type(error).__name__}: {error}")
 
     @contextmanager
-    def traced(self, kind: str, name: str) -> Iterator[None]:
-        """Adds what happens inside to the backend's trace, if there is one."""
+    def traced(
+        self,
+        kind: str,
+        name: str,
+        call: int,
+        nbytes: int = 0,
+        grid: Words = (),
+        block: Words = (),
+        memory: str = "",
+    ) -> Iterator[None]:
+        """Adds what happens inside to the backend's trace, if there is one. ``call``: number of the call that caused
+        it."""
         events = self._device.backend.trace
         if events is None:
             yield
@@ -80,7 +93,25 @@ class HostStream:
         start = time.perf_counter_ns()
         yield
         end = time.perf_counter_ns()
-        events.append(TraceEvent(kind, name, self.device.info.ordinal, self.number, start / 1000, end / 1000))
+        events.append(
+            TraceEvent(
+                kind,
+                name,
+                self.device.info.ordinal,
+                self.number,
+                start / 1000,
+                end / 1000,
+                correlation=self.replayed_by or call,
+                bytes=nbytes,
+                grid="x".join(map(str, grid)),
+                block="x".join(map(str, block)),
+                memory=memory,
+            )
+        )
+
+    def called(self, name: str) -> Call:
+        """Adds the call inside to the backend's trace, if there is one."""
+        return Call(self._device.backend, name)
 
     # --- enqueueing
 
@@ -105,15 +136,19 @@ class HostStream:
             )
         limits.check_launch(own.name, grid, block, shared_bytes)
         packed = own.pack(arguments)
-        self.enqueue(Launch(own, _Words(*grid), _Words(*block), shared_bytes, packed, self.priority))
+        with self.called("hostLaunchKernel") as call:
+            self.enqueue(Launch(own, _Words(*grid), _Words(*block), shared_bytes, packed, self.priority, call))
 
     def write(self, target: Buffer, source: npt.NDArray[Any], offset: int = 0) -> None:
         """Host to device. Memory that is not page-locked is copied aside first, so it may be changed at once."""
         content = _bytes(source)
         address = cast(HostBuffer, target).span(offset, content.nbytes)
-        if not self._device.locked.contains(content):
-            content = content.copy()
-        self.enqueue(Copy("write", address, content.ctypes.data, content.nbytes, content))
+        pinned = self._device.locked.contains(content)
+        with self.called("hostMemcpyHtoDAsync") as call:
+            if not pinned:
+                content = content.copy()
+            memory = "pinned" if pinned else "pageable"
+            self.enqueue(Copy("HtoD", address, content.ctypes.data, content.nbytes, content, memory, call))
 
     def read(self, target: npt.NDArray[Any], source: Buffer, offset: int = 0) -> None:
         """Device to host. Returns when it is done, unless ``target`` is page-locked."""
@@ -121,20 +156,25 @@ class HostStream:
         if not content.flags.writeable:
             raise BackendError("cannot read into an array that is not writeable")
         address = cast(HostBuffer, source).span(offset, content.nbytes)
-        self.enqueue(Copy("read", content.ctypes.data, address, content.nbytes, content))
-        if self.capture is None and not self._device.locked.contains(content):
-            self._wait()
+        pinned = self._device.locked.contains(content)
+        memory = "pinned" if pinned else "pageable"
+        with self.called("hostMemcpyDtoHAsync" if pinned else "hostMemcpyDtoH") as call:
+            self.enqueue(Copy("DtoH", content.ctypes.data, address, content.nbytes, content, memory, call))
+            if self.capture is None and not pinned:
+                self._wait()
 
     def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
         into, origin = cast(HostBuffer, target), cast(HostBuffer, source)
-        name = "copy" if into.device is origin.device else "peer copy"
-        self.enqueue(Copy(name, into.span(0, nbytes), origin.span(0, nbytes), nbytes))
+        direction = "DtoD" if into.device is origin.device else "PtoP"
+        with self.called(f"hostMemcpy{direction}Async") as call:
+            self.enqueue(Copy(direction, into.span(0, nbytes), origin.span(0, nbytes), nbytes, call=call))
 
     def fill(self, target: Buffer, byte: int) -> None:
         if not 0 <= byte <= 255:
             raise BackendError(f"fill: byte={byte}, allowed are 0 to 255")
         buffer = cast(HostBuffer, target)
-        self.enqueue(Fill(buffer.address, byte, buffer.nbytes))
+        with self.called("hostMemsetAsync") as call:
+            self.enqueue(Fill(buffer.address, byte, buffer.nbytes, call))
 
     # --- events and holding
 
@@ -192,7 +232,8 @@ class HostStream:
 
     def allocate(self, nbytes: int) -> Buffer:
         """From the device's pool. Within a capture the buffer belongs to the graph and keeps its address."""
-        buffer = self._device.heap.allocate(nbytes, pooled=True)
+        with self.called("hostMemAllocAsync"):
+            buffer = self._device.heap.allocate(nbytes, pooled=True)
         if self.capture is not None:
             self.capture.buffers.append(buffer)
         return buffer
@@ -204,8 +245,9 @@ class HostStream:
         if self.capture is not None and own in self.capture.buffers:
             return  # until the graph is freed
         address = own.address
-        self._device.heap.forget(own)
-        self.enqueue(GiveBack(self._device, address, own.nbytes))
+        with self.called("hostMemFreeAsync"):
+            self._device.heap.forget(own)
+            self.enqueue(GiveBack(self._device, address, own.nbytes))
 
     # --- capture
 
@@ -225,8 +267,9 @@ class HostStream:
 
     def synchronize(self) -> None:
         """Waits for everything enqueued; raises the first failure since the last call."""
-        self._wait()
-        self._device.heap.trim()
+        with self.called("hostStreamSynchronize"):
+            self._wait()
+            self._device.heap.trim()
 
     def _wait(self) -> None:
         self.drain()

@@ -289,8 +289,63 @@ def test_the_trace_has_launches_and_copies(backend: HostBackend) -> None:
     trace, backend.trace = backend.trace, None
     stream.fill(buffer, 1)
     stream.synchronize()
-    kinds = [("launch", "add_one"), ("copy", "write"), ("copy", "peer copy"), ("copy", "fill")]
-    assert [(event.kind, event.name) for event in trace] == kinds
-    assert {(event.device, event.stream) for event in trace} == {(0, 0)}
-    times = [time for event in trace for time in (event.start_us, event.end_us)]
+    work = [event for event in trace if event.kind != "api"]
+    kinds = [("launch", "add_one"), ("copy", "HtoD"), ("copy", "PtoP"), ("fill", "memset")]
+    assert [(event.kind, event.name) for event in work] == kinds
+    assert {(event.device, event.stream) for event in work} == {(0, 0)}
+    assert [event.bytes for event in work] == [0, ZEROS.nbytes, 256, ZEROS.nbytes]
+    assert (work[0].grid, work[0].block, work[1].memory) == ("1x1x1", "64x1x1", "pageable")
+    times = [time for event in work for time in (event.start_us, event.end_us)]
     assert times == sorted(times)
+
+
+def test_the_trace_has_the_calls_behind_the_work(backend: HostBackend) -> None:
+    device = backend.open(0)
+    function = device.load(compiled("atomics")).function("add_one")
+    stream = device.stream()
+    buffer = upload(device, ZEROS)
+    target, pinned = np.empty_like(ZEROS), device.page_locked(ZEROS.shape, ZEROS.dtype)
+    event = device.event()
+    backend.trace = []
+    stream.launch(function, (1, 1, 1), (64, 1, 1), 0, [buffer, N])
+    stream.read(pinned, buffer)
+    stream.read(target, buffer)
+    stream.record(event)
+    event.synchronize()
+    stream.synchronize()
+    trace, backend.trace = backend.trace, None
+    calls = sorted((one for one in trace if one.kind == "api"), key=lambda one: one.start_us)
+    assert [call.name for call in calls] == [
+        "hostLaunchKernel",
+        "hostMemcpyDtoHAsync",
+        "hostMemcpyDtoH",
+        "hostEventSynchronize",
+        "hostStreamSynchronize",
+    ]
+    assert {call.thread for call in calls} == {threading.get_native_id()}
+    work = [one for one in trace if one.kind != "api"]
+    assert [one.correlation for one in work] == [call.correlation for call in calls[:3]]
+    assert [one.memory for one in work] == ["", "pinned", "pageable"]
+    assert all(one.start_us >= call.start_us for one, call in zip(work, calls, strict=False))
+    assert calls[2].end_us >= work[2].end_us, "a copy to pageable memory returns when it is done"
+
+
+def test_the_work_of_a_graph_belongs_to_the_call_that_launched_it(backend: HostBackend) -> None:
+    device = backend.open(0)
+    stream = device.stream()
+    buffer = upload(device, ZEROS)
+    backend.trace = []
+    stream.begin_capture()
+    stream.fill(buffer, 1)
+    stream.fill(buffer, 2)
+    graph = stream.end_capture()
+    graph.launch(stream)
+    graph.launch(stream)
+    stream.fill(buffer, 3)
+    stream.synchronize()
+    trace, backend.trace = backend.trace, None
+    launches = [event.correlation for event in trace if event.name == "hostGraphLaunch"]
+    *replayed, alone = (event.correlation for event in trace if event.kind == "fill")
+    assert replayed == [launches[0]] * 2 + [launches[1]] * 2
+    assert alone not in launches
+    graph.free()
