@@ -12,6 +12,7 @@ from runner.profile.ncu import NcuProfiler
 from runner.profile.nsys import NsysProfiler
 from runner.profile.sanitizer import Sanitizer
 from runner.profile.sanitizer_report import grouped
+from runner.profile.timeline import TimelineProfiler
 from runner.result.model import Profile, ProfileStatus
 
 _WORST_FIRST = (ProfileStatus.FAILED, ProfileStatus.UNAVAILABLE, ProfileStatus.OK, ProfileStatus.OFF)
@@ -43,6 +44,7 @@ TOOLS: dict[str, Callable[[ProfileSettings], Profiler]] = {
     "nvtx": NvtxProfiler,
     "nsys": NsysProfiler,
     "ncu": NcuProfiler,
+    "timeline": TimelineProfiler,
     "monitor": MonitorProfiler,
     **{name: partial(Sanitizer, name) for name in ("memcheck", "racecheck", "initcheck", "synccheck")},
 }
