@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from runner.config.check_command import check_command
 from runner.config.errors import ConfigError, choose_from
 from runner.config.schema import Config, Param
 
@@ -65,10 +66,18 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "profiler.replay": ("kernel", "range", "application"),
     "profiler.sections": SECTIONS,
     "gpu.backend": ("auto", "cuda", "host"),
+    "kernel.kind": ("cuda", "command"),
 }
 _MODES = ("cold", "hot", "host")
-PROFILERS = ("nvtx", "nsys", "ncu", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
+PROFILERS = ("nvtx", "nsys", "ncu", "timeline", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
 """The tools of ``profiler.tools``; ``runner.profile.tools`` opens them."""
+
+TRACES = (
+    "cuda", "cuda-hw", "nvtx", "osrt", "cublas", "cublas-verbose", "cudnn", "cusolver", "cusolver-verbose", "cusparse",
+    "cusparse-verbose", "mpi", "ucx", "oshmem", "openacc", "openmp", "opengl", "opengl-annotations", "vulkan",
+    "vulkan-annotations", "nvvideo", "python-gil", "syscall",
+)  # fmt: skip
+"""What Nsight Systems can trace, over its versions from 2023.4; one that lacks a name refuses it itself."""
 
 
 def check(config: Config) -> None:
@@ -91,8 +100,11 @@ def check(config: Config) -> None:
             )
     if config.profiler.tools:
         _check_names("profiler.tools", config.profiler.tools, PROFILERS)
+    _check_names("profiler.trace", config.profiler.trace, TRACES)
     _check_devices(config.devices)
-    if config.variants is not None:
+    if config.kernel.kind == "command":
+        check_command(config)
+    elif config.variants is not None:
         _check_names("variants", config.variants, list(config.kernel.variants))
     for letter, declared in config.kernel.declare.items():
         if letter in config.kernel.params:
