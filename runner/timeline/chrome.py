@@ -1,7 +1,7 @@
 """Trace events as a file for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-The format is Chrome's Trace Event Format as JSON: times in microseconds, a process for the host with its threads, one for
-each device with its streams, and an arrow from each call to the device work that it caused.
+The format is Chrome's Trace Event Format as JSON: times in microseconds, a process for the host with its threads, one
+for each device with its streams, and an arrow from each call to the device work that it caused.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _names(events: Sequence[TraceEvent], threads: Mapping[int, str], gpus: Mappi
     places = sorted({_place(event) for event in events})
     for process in sorted({process for process, _ in places}):
         device = process - 1
-        name = "Host" if process == _HOST else " ".join(filter(None, (f"GPU {device}", gpus.get(device, ""))))
+        name = "Host" if process == _HOST else " ".join(filter(None, (f"Device {device}", gpus.get(device, ""))))
         yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": process, "args": {"sort_index": process}}
     for process, number in places:

@@ -33,7 +33,7 @@ _SUFFIX = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
 """Of a call: the version of its signature, and the per-thread default stream."""
 _WRAPPER = re.compile(r"kernel\d*|device_kernel", re.IGNORECASE)
 """Names that say nothing: CUTLASS and CuTe give the kernel itself as a template argument."""
-_ARGUMENT = re.compile(r"<\s*(?:enable_\w+<)?\s*(?:[\w:]*::)?(\w+)")
+_ARGUMENT = re.compile(r"<\s*(?:(?:\w+::)*enable_\w+<)?\s*(?:\w+::)*(\w+)")
 
 
 def read(database: Path) -> Trace:
