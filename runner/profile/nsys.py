@@ -152,10 +152,10 @@ class NsysProfiler:
                 name = _move(report.path, folder / f"{capture.name}{SUFFIX}")
                 filed[number] = folder / name
                 profile.artifacts.append(name)
+                if not isinstance(trace, str):
+                    profile.artifacts += write_ranges(trace, folder, capture.name)
             profile.reports.append(raw_report(folder, name))
-            if not isinstance(trace, str):
-                profile.artifacts += write_tables(profile, folder, capture.name)
-                profile.artifacts += write_ranges(trace, folder, capture.name)
+            profile.artifacts += write_tables(profile, folder, capture.name)
         except OSError as error:
             profile.status = ProfileStatus.FAILED
             profile.reason = (
