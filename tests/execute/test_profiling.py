@@ -1,7 +1,8 @@
-"""``profiler=nsys`` through whole commands, with a real Nsight Systems where there is one."""
+"""Profilers through whole commands; ``nsys`` with a real Nsight Systems where there is one."""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from pathlib import Path
@@ -32,6 +33,34 @@ def test_one_checked_report_per_variant_lies_with_the_results(tmp_path: Path) ->
         places = [place.removeprefix("file://") for (place,) in database.execute("select artifact_uri from runs")]
     filed = {path.name for place in places for path in Path(place).rglob("*")}
     assert reports[0] in filed
+
+
+def test_timeline_and_monitor_need_no_tool_and_are_filed(tmp_path: Path) -> None:
+    """One trace with its tables, one series with its table and plot, in the variant's folder and in the store."""
+    store = f"tracking.uri=sqlite:///{tmp_path}/mlflow.db"
+    arguments = [item for item in QUICK if item != "tracking=none"]
+    tools = ("profiler=timeline", "profiler.tools=[timeline,monitor]", "profiler.steps=3")
+    short = ("profiler.duration_s=0.3", "profiler.interval_s=0.05")
+    done = run(tmp_path, "kernel=faulty", *arguments, store, *tools, *short, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(tmp_path)
+    profile = result["profile"]
+    assert profile["status"] == "OK", profile["reason"]
+    assert [(use["name"], use["calls"]) for use in profile["kernels"]] == [("faulty_copy", 3)]
+    assert (profile["metrics"]["launches_per_step"], profile["ranges"]) == (1, ["decode/faulty/plain"])
+    endings = (".trace.json", "_kernels.csv", "_calls.csv", "_gaps.csv", "_monitor.csv", "_monitor.png")
+    for ending in endings:
+        (name,) = (name for name in profile["artifacts"] if name.endswith(ending))
+        (path,) = tmp_path.glob(f"outputs/**/plain/{name}")
+        assert path.stat().st_size > 0
+    (trace,) = tmp_path.glob("outputs/**/*.trace.json")
+    names = [entry["name"] for entry in json.loads(trace.read_text())["traceEvents"]]
+    assert [names.count(name) for name in ("faulty_copy", "hostLaunchKernel", "decode/faulty/plain")] == [3, 3, 1]
+    sampled = profile["series"]["system/cpu_utilization_percentage"]
+    assert len(sampled) == profile["metrics"]["monitor_samples"] >= 2
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        count = database.execute("select count(*) from metrics where key='system/cpu_utilization_percentage'")
+        assert count.fetchone() == (len(sampled),)
 
 
 def test_without_nsys_the_timings_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
