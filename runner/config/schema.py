@@ -287,6 +287,8 @@ class VariantSpec:
     bytes_read: Any = None
     """Arithmetic that replaces the sum over ``reads``; ``bytes(name)`` is a buffer's size."""
     bytes_written: Any = None
+    traffic: str = ""
+    """Why counters see other DRAM bytes than these, where they differ by more than 5 % far above the L2."""
     flops: Any = 0
     checks: dict[str, CheckSpec] = field(default_factory=dict)
     drift: str = ""
@@ -396,3 +398,5 @@ class Config:
     """Wall-clock limit of one variant, after compilation and once the device is free."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables set in the worker before the device is opened."""
+    compare_to: str = ""
+    """An earlier run that ``report.md`` compares this one with: its ``result.json``, or a folder that holds some."""

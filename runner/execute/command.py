@@ -28,6 +28,7 @@ from runner.plan.errors import PlanError
 from runner.record.location import TrackingUnavailable, locate
 from runner.record.recorder import Recorder
 from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
+from runner.report.bottleneck import headlines
 from runner.report.checks import check_line
 from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
@@ -137,7 +138,7 @@ class Command:
             self._line("interrupted: what was finished is kept")
         if problem:
             self._line(f"stopped: {problem}; what was finished before is kept")
-        footer = [f"results: {folder}"]
+        footer = [*(headlines(recorder.results) if len(self.experiments) == 1 else ()), f"results: {folder}"]
         try:
             write_report(recorder.results, folder / REPORT_FOLDER, swept)
         except (DocumentError, OSError) as error:

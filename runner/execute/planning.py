@@ -18,10 +18,15 @@ from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
 from runner.paths import cuda_src_dir
 from runner.plan.command import make_command_plan
-from runner.plan.errors import TooLarge
+from runner.plan.errors import PlanError, TooLarge
 from runner.plan.model import Plan, Target
 from runner.plan.planner import make_plan
+from runner.report.comparison import Earlier, load
+from runner.result.document import DocumentError
 from runner.result.model import Status
+
+_LONGEST = 80
+"""Characters of an override in a title."""
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Experiment:
     devices: tuple[DeviceInfo, ...] = ()
     rules: tuple[Rule, ...] = ()
     """Of the diagnosis, the user's own among them."""
+    earlier: Earlier | None = None
+    """What ``compare_to`` names."""
 
     @property
     def config(self) -> Config:
@@ -47,8 +54,12 @@ class Experiment:
     @property
     def title(self) -> str:
         """``kv_quant shape.context=4096``: the family and what the user varied."""
-        varied = [line for line in self.point.shown if not line.startswith("kernel=")]
+        varied = [_short(line) for line in self.point.shown if not line.startswith("kernel=")]
         return " ".join([self.config.kernel.name, *varied])
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def roots(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
@@ -58,11 +69,19 @@ def roots(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
     return (*own, *beside, cuda_src_dir())
 
 
+def _earlier(path: str) -> Earlier | None:
+    try:
+        return load(Path(path).expanduser()) if path else None
+    except DocumentError as error:
+        raise PlanError("compare_to", path, str(error)) from error
+
+
 def plan(experiment: Experiment, target: Target) -> None:
     """Fills in plan, settings and compile requests, or the reason for refusing."""
     config = experiment.config
     try:
         experiment.rules = rules(experiment.point.config_dirs)
+        experiment.earlier = _earlier(config.compare_to)
         experiment.settings = measure_settings(config.measure, target.backend)
         if config.kernel.kind == "command":
             experiment.plan = make_command_plan(config, target, experiment.point.shown)

@@ -12,6 +12,7 @@ from runner.execute.experiment import Built, OnEvent, folder_of, measured, progr
 from runner.execute.planning import Experiment
 from runner.execute.profiling import Commit, profile
 from runner.execute.subject import profiled
+from runner.report import experiment as report
 from runner.report import monitor
 from runner.result import document
 from runner.result.metrics import Ceilings
@@ -64,4 +65,6 @@ class Single:
             folder = folder_of(self.experiment, made.variant)
             made.diagnosis = diagnose(made, self.experiment.rules)
             made.profile.artifacts += set(monitor.write(made, folder)) - set(made.profile.artifacts)
-            document.write(made, folder)
+        report.write(self.results, self.experiment.point.folder, self.experiment.earlier)
+        for made in self.results:
+            document.write(made, folder_of(self.experiment, made.variant))

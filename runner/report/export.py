@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
+from runner.report.markdown import escape, line
 from runner.report.rows import Rows, rows
 from runner.result.model import Result
 
@@ -39,23 +40,12 @@ def csv_text(results: Sequence[Result]) -> str:
 
 def _family(family: Rows) -> str:
     titles = [column.title.replace("\n", " ") for column in family.columns]
-    lines = [f"### {family.kernel}", "", _line(titles)]
+    lines = [f"### {family.kernel}", "", line(titles)]
     lines.append("|" + "|".join(" ---: " if column.right else " --- " for column in family.columns) + "|")
     for index in range(len(family.statuses)):
-        lines.append(_line([column.cells[index] for column in family.columns]))
+        lines.append(line([column.cells[index] for column in family.columns]))
     lines += ["", family.headline + "."]
     if family.notes:
         lines.append("")
-        lines += [f"* **{note.head}** {_escape(note.where())}: {_escape(note.text)}" for note in family.notes]
+        lines += [f"* **{note.head}** {escape(note.where())}: {escape(note.text)}" for note in family.notes]
     return "\n".join(lines)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_escape(cell) for cell in cells) + " |"
-
-
-def _escape(text: str) -> str:
-    """What would break a table or turn into formatting."""
-    for sign in ("\\", "|", "*", "_", "<", "`"):
-        text = text.replace(sign, "\\" + sign)
-    return " ".join(text.split())

@@ -57,6 +57,11 @@ def spread(result: Result) -> str:
 
 
 def bound(result: Result) -> str:
+    """What the diagnosis says it is bound by, or else the roof that is nearer; empty where neither is known."""
+    return result.diagnosis.bound.replace("_", " ") or _roof(result)
+
+
+def _roof(result: Result) -> str:
     """``memory`` or ``compute``: the roof that is nearer; empty where one of them is unknown."""
     bandwidth = result.metrics.get("pct_peak_bandwidth")
     flops = result.metrics.get("pct_peak_flops")
@@ -66,9 +71,9 @@ def bound(result: Result) -> str:
 
 
 def rate(result: Result) -> str:
-    """The rate that matters for the bound: ``1890 GB/s`` or ``312 TFLOP/s``."""
+    """The rate that matters for the nearer roof: ``1890 GB/s`` or ``312 TFLOP/s``."""
     gbps, tflops = result.metrics.get("gbps"), result.metrics.get("tflops")
-    if gbps is not None and (bound(result) != "compute" or tflops is None):
+    if gbps is not None and (_roof(result) != "compute" or tflops is None):
         return f"{digits(gbps)} GB/s"
     return f"{digits(tflops)} TFLOP/s" if tflops is not None else NONE
 

@@ -118,8 +118,8 @@ LOW = {"dram_throughput_pct": 20.0, "sm_throughput_pct": 25.0}
             "sure",
             "tensor cores",
         ),
-        (counted(LOW | {"occupancy_pct": 24.0}, "registers"), "latency", "likely", "fewer registers (255 a thread)"),
-        (counted(LOW, "shared_memory"), "latency", "likely", "less shared memory"),
+        (counted(LOW | {"occupancy_pct": 24.0}, "registers"), "latency", "sure", "fewer registers (255 a thread)"),
+        (counted(LOW, "shared_memory"), "latency", "sure", "less shared memory"),
         (counted(LOW, grid="8x1x1"), "latency", "sure", "split-KV"),
         (counted(LOW | {"sfu_pipe_pct": 80.0, "fma_pipe_pct": 12.0}), "special_functions", "likely", "table"),
         (
@@ -156,7 +156,7 @@ def test_spills_are_named_with_their_count() -> None:
 
 def test_the_limiter_is_named() -> None:
     found = diagnose(counted(LOW | {"occupancy_pct": 24.0, "occupancy_theoretical_pct": 25.0}, "registers"))
-    assert "Achieved occupancy is 24 % of 25 %, limited by registers." in found.causes[0].evidence
+    assert "Achieved occupancy is 24 %, of 25 % possible, limited by registers." in found.causes[0].evidence
     assert "60% of the warps' stalled time is 'long scoreboard'." in found.causes[0].evidence
 
 
