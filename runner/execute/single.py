@@ -38,6 +38,8 @@ class Single:
 
     def profile(self, built: Built) -> None:
         """The profilers asked for, over the variants that passed."""
+        if self.experiment.plan is None:
+            return
         programs = programs_of(self.experiment, built)
         if isinstance(programs, CompileError):
             return
