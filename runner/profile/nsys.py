@@ -249,6 +249,10 @@ def _holds(trace: Trace | str, name: str) -> bool:
 
 
 def _move(source: Path, target: Path) -> str:
-    """Moves a file, across file systems too, and returns its name."""
-    shutil.move(source, target)
+    """Moves a file, across file systems too, and returns its name. What was copied until it failed is removed."""
+    try:
+        shutil.move(source, target)
+    except OSError:
+        target.unlink(missing_ok=True)
+        raise
     return target.name

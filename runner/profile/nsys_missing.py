@@ -34,8 +34,10 @@ def why_missing(launch: Launch, ended: Ended, settings: ProfileSettings, version
         return f"{_subject(launch)} failed while being profiled: {ended.problem}{words if ended.returncode else ''}"
     if ended.returncode is None:
         return f"the profiled process was killed{words}; profile again"
-    if ended.returncode < 0:
-        return f"nsys was killed by {_signal(-ended.returncode)}{words}; profile again"
+    # A shell and nsys itself add 128 to the signal that ended what they ran.
+    if ended.returncode < 0 or ended.returncode > 128:
+        number = -ended.returncode if ended.returncode < 0 else ended.returncode - 128
+        return f"nsys was killed by {_signal(number)}{words}; profile again"
     if any(path.suffix == UNFINISHED for path in launch.scratch.iterdir()):
         return (
             "nsys collected, but its importer is missing or lacks a library (libssh-4 on Debian). Install the "

@@ -68,7 +68,9 @@ def ranges(trace: Trace) -> list[str]:
 
 
 def last_words(output: str) -> str:
-    """What a tool said last, two lines at most, without progress bars and hints at its help; may be empty."""
+    """The last two lines of what a tool said, of those about errors where there are any; without progress bars and
+    hints at its help. May be empty."""
     lines = [line.strip() for line in output.replace("\r", "\n").splitlines()]
     told = [line for line in lines if line and "%" not in line and not line.startswith(("usage:", "Try '"))]
-    return " ".join(told[-2:])
+    errors = [line for line in told if "error" in line.lower()]
+    return " ".join((errors or told)[-2:])

@@ -39,6 +39,7 @@ def why(captures: Captures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (Ended(None, timed_out=True), "did not end within profiler.timeout_s=7"),
         (Ended(None), "was killed (it said nothing)"),
         (Ended(-9), "nsys was killed by SIGKILL"),
+        (Ended(139, output="FATAL ERROR: x\nGenerating y"), "nsys was killed by SIGSEGV (FATAL ERROR: x)"),
         (Ended(-200), "nsys was killed by signal 200"),
         (
             Ended(1, output="Illegal --trace argument 'x'.\n\nusage: nsys profile\n"),

@@ -29,6 +29,7 @@ def test_ranges_are_named_once_in_order_of_their_start_without_the_captures_own(
             "unrecognised option '--x'",
         ),
         ("one\ntwo\n[1/1] [0%   ] a.nsys-rep\r[1/1] [=100%] a.nsys-rep\nthree\n", "two three"),
+        ("Importer error status: none found\nGenerated:\n  a.qdstrm\n", "Importer error status: none found"),
     ],
 )
 def test_last_words_leave_out_progress_and_hints(output: str, said: str) -> None:
