@@ -29,7 +29,7 @@ class HostBackend:
         """``devices``: how many; ``$RUNNER_HOST_DEVICES`` or 2 by default. ``seed``: ``$RUNNER_HOST_ORDER`` or 1."""
         self._count = _from_environment() if devices is None else _checked("devices", devices)
         self._open: dict[int, HostDevice] = {}
-        self.seed = int(os.environ.get(ORDER_VARIABLE, "1")) if seed is None else seed
+        self.seed = _order_from_environment() if seed is None else seed
         self.count_barriers = os.environ.get(BARRIERS_VARIABLE) == "1"
         self.budget = Budget(machine.available_memory())
         self.locked = PageLocked()
@@ -68,6 +68,13 @@ def _from_environment() -> int:
     if not text.isdigit():
         raise BackendError(f"{DEVICES_VARIABLE}={text!r}: allowed are 1 to {MAX_DEVICES}")
     return _checked(DEVICES_VARIABLE, int(text))
+
+
+def _order_from_environment() -> int:
+    text = os.environ.get(ORDER_VARIABLE, "1")
+    if not text.isdigit():
+        raise BackendError(f"{ORDER_VARIABLE}={text!r}: allowed are whole numbers from 0 on")
+    return int(text)
 
 
 def _checked(key: str, count: int) -> int:

@@ -52,6 +52,17 @@ def test_how_many_devices(monkeypatch: pytest.MonkeyPatch) -> None:
             HostBackend()
 
 
+def test_the_order_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RUNNER_HOST_ORDER", raising=False)
+    assert HostBackend().seed == 1
+    monkeypatch.setenv("RUNNER_HOST_ORDER", "0")
+    assert HostBackend().seed == 0
+    assert HostBackend(seed=7).seed == 7
+    monkeypatch.setenv("RUNNER_HOST_ORDER", "-1")
+    with pytest.raises(BackendError, match="RUNNER_HOST_ORDER='-1': allowed are whole numbers"):
+        HostBackend()
+
+
 def test_a_device_can_be_opened_again(backend: HostBackend) -> None:
     first = backend.open(0)
     assert backend.open(0) is first
