@@ -37,6 +37,8 @@ def metrics(
     found: dict[str, float] = {**variant.report}
     if variant.bytes_moved:
         found["bytes_moved"] = float(variant.bytes_moved)
+        found["bytes_read"] = float(variant.bytes_read)
+        found["bytes_written"] = float(variant.bytes_written)
         found["intensity"] = variant.intensity
     if variant.flops:
         found["flops"] = float(variant.flops)

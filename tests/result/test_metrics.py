@@ -54,7 +54,7 @@ def test_a_268_mb_scan_in_70_us() -> None:
 
 def test_what_was_not_measured_is_absent() -> None:
     found = metrics(variant(100, 10, 20), [], (), H200, Ceilings(4250.0))
-    assert set(found) == {"bytes_moved", "intensity", "flops"}
+    assert set(found) == {"bytes_moved", "bytes_read", "bytes_written", "intensity", "flops"}
 
 
 def test_percentiles_only_where_samples_suffice() -> None:
