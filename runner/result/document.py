@@ -6,6 +6,7 @@ finite is left out, and elsewhere it is written as the text ``nan``, ``inf`` or 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -90,7 +91,8 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where its folder could not be made, there is nothing to remove
+            temporary.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DocumentError(f"cannot write {path}: no space left; free some and run again") from error
         raise DocumentError(f"cannot write {path}: {error.strerror}") from error

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from runner.result import schema
-from runner.result.document import DocumentError, from_dict, read, to_dict, write
+from runner.result.document import DocumentError, from_dict, read, to_dict, write, write_text
 from runner.result.model import CheckResult, Quality, Result, Series, Status
 from tests.synthetic import result
 
@@ -148,3 +148,9 @@ def test_a_disk_that_refuses_gives_one_clear_error(
 
 def test_every_field_of_the_model_is_written() -> None:
     assert list(to_dict(result())) == [field.name for field in dataclasses.fields(Result)]
+
+
+def test_a_file_in_the_place_of_a_folder_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(DocumentError, match=r"cannot write .*taken/result\.json: (File exists|Not a directory)"):
+        write_text(tmp_path / "taken" / "result.json", "{}")
