@@ -42,7 +42,6 @@ class Sampler:
         self._stop = threading.Event()
         self._samples = Samples(datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
         self._begin = time.monotonic()
-        psutil.cpu_percent(None)  # the next call counts from here
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
         self._thread.start()
 
@@ -57,6 +56,7 @@ class Sampler:
 
     def _run(self) -> None:
         try:
+            psutil.cpu_percent(None)  # the next call of the same thread counts from here
             while not self._stop.wait(self._interval_s):
                 self._sample()
         except Exception as error:  # a thread's error would be heard by nobody

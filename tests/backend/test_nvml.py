@@ -58,7 +58,12 @@ class FakeNvml(ModuleType):
     def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
         if "memory" in self.unsupported:
             raise NVMLError("Not Supported")
-        return SimpleNamespace(total=16 << 30)
+        return SimpleNamespace(total=16 << 30, used=4 << 30)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
+        if "utilization" in self.unsupported:
+            raise NVMLError("Not Supported")
+        return SimpleNamespace(gpu=97, memory=41)
 
     def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:
         return {1: 1755, 2: 3201}[kind]
@@ -175,6 +180,13 @@ def test_the_state_of_several_gpus_keeps_the_first_one_on_top(library: FakeNvml)
     assert nvml.snapshots(["GPU-a0"]) == one
     assert nvml.snapshots(["GPU-a0", "GPU-b1"]) == {**one, "others": {"GPU-b1": nvml.snapshot("GPU-b1")}}
     assert nvml.snapshots([]) == {}
+
+
+def test_memory_and_utilisation_are_read_where_the_gpu_tells(library: FakeNvml) -> None:
+    gpu = nvml.Gpu("GPU-b1")
+    assert (gpu.memory_bytes(), gpu.utilization_pct()) == ((4 << 30, 16 << 30), (97, 41))
+    library.unsupported |= {"memory", "utilization"}
+    assert (gpu.memory_bytes(), gpu.utilization_pct()) == (None, None)
 
 
 def test_an_unknown_uuid_reads_nothing_and_says_why(library: FakeNvml) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from runner.backend import nvml
@@ -176,6 +177,25 @@ def test_without_a_gpu_cpu_and_memory_are_sampled(captures: Callable[..., list[C
     assert profile.status is ProfileStatus.OK
     assert not [name for name in [*profile.series, *profile.metrics] if "gpu" in name]
     assert profile.metrics["memory_used_mb_max"] > 0
+
+
+def test_cpu_use_is_counted_from_the_start_of_the_window(
+    captures: Callable[..., list[Capture]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psutil keeps the last count by thread: a first call in the sampling thread gives nothing."""
+    calls: dict[int, int] = {}
+
+    def cpu_percent(interval: object) -> float:
+        thread = threading.get_ident()
+        calls[thread] = calls.get(thread, 0) + 1
+        return 0.0 if calls[thread] == 1 else 40.0 + calls[thread]
+
+    monkeypatch.setattr(psutil, "cpu_percent", cpu_percent)
+    profiler, launch = collected(captures("a"), Subject("worker", "host"))
+    monitored(launch, "a")
+    (profile,) = profiler.collect(launch, Ended(0))
+    assert profile.series["system/cpu_utilization_percentage"][0][1] == 42.0
+    assert threading.get_ident() not in calls
 
 
 def test_a_programs_window_goes_by_its_own_name(captures: Callable[..., list[Capture]]) -> None:
