@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,67 @@ def test_one_checked_report_per_variant_lies_with_the_results(tmp_path: Path) ->
         places = [place.removeprefix("file://") for (place,) in database.execute("select artifact_uri from runs")]
     filed = {path.name for place in places for path in Path(place).rglob("*")}
     assert reports[0] in filed
+    assert [raw["path"] for raw in profile["reports"]] == reports
+    assert profile["reports"][0]["bytes"] == found[0].stat().st_size
+    tables = {name.removeprefix(reports[0].removesuffix(".nsys-rep")) for name in profile["artifacts"][1:]}
+    assert tables == {"_ranges.csv", "_calls.csv"}
+    assert {call["kind"] for call in profile["calls"]} == {"os"}
+    # A CPU has no figures of a GPU, and none is a zero.
+    assert profile["metrics"] == {}
+    assert not profile["kernels"] and not profile["categories"] and not profile["gaps"]
+
+
+@pytest.mark.nsys
+def test_one_report_for_all_variants_is_named_by_each(tmp_path: Path) -> None:
+    arguments = ("kernel=kv_quant", "scale=smoke", "variants=[fp32,q8]", *QUICK)
+    done = run(tmp_path, *arguments, "profiler=nsys", "profiler.reports=experiment", timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = results(tmp_path)
+    (path,) = tmp_path.glob("outputs/**/*.nsys-rep")
+    for result in (first, second):
+        profile = result["profile"]
+        assert profile["status"] == "OK", profile["reason"]
+        assert profile["ranges"] == ["decode/kv_quant/fp32", "decode/kv_quant/q8"]
+        (raw,) = profile["reports"]
+        (folder,) = tmp_path.glob(f"outputs/*/*/{result['variant']}")
+        assert (folder / raw["path"]).resolve() == path.resolve()
+
+
+@pytest.mark.nsys
+def test_a_program_that_is_not_ours_gets_a_report_of_all_of_it(tmp_path: Path) -> None:
+    code = "import numpy, time; time.sleep(0.01); print(numpy.ones(9).sum())"
+    program = f'command.argv=[{sys.executable},-c,"{code}"]'
+    done = run(tmp_path, "kernel=command", program, "gpu=host", "tracking=none", "profiler=nsys", timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(tmp_path)
+    profile = result["profile"]
+    assert (profile["status"], profile["reason"]) == ("OK", "")
+    assert len(list(tmp_path.glob("outputs/**/*.nsys-rep"))) == 1
+    assert {call["kind"] for call in profile["calls"]} == {"os"}
+    assert profile["metrics"] == {}
+
+
+def test_a_profiler_that_fails_in_a_sweep_costs_no_timing_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nsys = tmp_path / "nsys"
+    nsys.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then echo "NVIDIA Nsight Systems version 2025.1.1.0"; exit 0; fi\n'
+        "echo 'FATAL ERROR: the agent is gone' >&2; exit 3\n"
+    )
+    nsys.chmod(0o755)
+    monkeypatch.setenv("RUNNER_NSYS", str(nsys))
+    done = run(tmp_path, "kernel=faulty", "kernel.params.N=1000,2000", *QUICK, "profiler=nsys", "-m")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results(tmp_path)
+    assert len(found) == 2
+    for result in found:
+        assert result["status"] == "PASSED"
+        assert result["metrics"]["time_us"] > 0
+        assert result["profile"]["status"] == "FAILED"
+        assert "FATAL ERROR: the agent is gone" in result["profile"]["reason"]
+        assert result["profile"]["metrics"] == {}
 
 
 def test_timeline_and_monitor_need_no_tool_and_are_filed(tmp_path: Path) -> None:
