@@ -103,7 +103,7 @@ def points(result: Result) -> list[Point]:
 def tags(result: Result) -> dict[str, str]:
     """Identity, state and provenance: fixed tags, and the environment's scalars under their own names."""
     details = {key: value for key, value in result.environment.items() if key not in _DETAILS}
-    environment = flatten(details)
+    environment = flatten(details, leave_out=("others",))
     values: dict[str, Any] = {
         **environment,
         "host": environment.get("hostname") or socket.gethostname(),
@@ -133,16 +133,17 @@ def tags(result: Result) -> dict[str, str]:
     return {key: cut(plain(value), TAG_LENGTH) for key, value in _unique(values).items() if value not in (None, "")}
 
 
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(values: Mapping[str, Any], prefix: str = "", leave_out: Sequence[str] = ()) -> dict[str, Any]:
     """Nested scalars under one level of names: ``{"git": {"commit": "1a"}}`` → ``{"git_commit": "1a"}``.
 
-    Lists of scalars are joined with commas; anything deeper stays in ``result.json``.
+    Lists of scalars are joined with commas; anything deeper, and keys of ``leave_out``, stay in ``result.json``.
     """
     found: dict[str, Any] = {}
     for key, value in values.items():
         label = f"{prefix}_{key}" if prefix else str(key)
         if isinstance(value, Mapping):
-            found.update(flatten(value, label))
+            if key not in leave_out:
+                found.update(flatten(value, label, leave_out))
         elif isinstance(value, (list, tuple)):
             if all(isinstance(entry, (str, int, float)) for entry in value):
                 found[label] = ", ".join(plain(entry) for entry in value)

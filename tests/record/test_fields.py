@@ -173,5 +173,5 @@ def test_times_come_from_the_result() -> None:
 
 
 def test_nested_environment_is_flattened_and_deep_lists_are_left_out() -> None:
-    found = fields.flatten({"git": {"commit": "1a"}, "gpus": ["a", "b"], "deep": [{"x": 1}], "n": 1})
-    assert found == {"git_commit": "1a", "gpus": "a, b", "n": 1}
+    given = {"git": {"commit": "1a", "others": {"x": 1}}, "gpus": ["a", "b"], "deep": [{"x": 1}], "n": 1}
+    assert fields.flatten(given, leave_out=("others",)) == {"git_commit": "1a", "gpus": "a, b", "n": 1}

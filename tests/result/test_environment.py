@@ -102,6 +102,8 @@ def test_variables_that_matter_are_kept_and_credentials_are_not() -> None:
         "NCCL_DEBUG": "INFO",
         "NCCL_SOCKET_TOKEN": "hunter2",
         "OMP_NUM_THREADS": "4",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "VLLM_API_KEY": "hunter2",
         "RUNNER_PROXY": "http://me:hunter2@proxy",
         "MLFLOW_TRACKING_PASSWORD": "hunter2",
         "HOME": "/home/me",
@@ -110,6 +112,7 @@ def test_variables_that_matter_are_kept_and_credentials_are_not() -> None:
         "CUDA_VISIBLE_DEVICES": "0",
         "NCCL_DEBUG": "INFO",
         "OMP_NUM_THREADS": "4",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
     }
 
 
