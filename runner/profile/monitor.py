@@ -31,7 +31,9 @@ _HIGHEST = {"temperature_c": "gpu_temperature_c_max", "memory_usage_megabytes": 
 class SampledWindow(Window):
     """Samples from ``begin`` to ``end``, under the name it is given."""
 
-    def __init__(self, gpus: Mapping[int, nvml.Gpu], interval_s: float) -> None:
+    def __init__(self, gpus: Mapping[int, nvml.Gpu], interval_s: float, serves: bool) -> None:
+        """``serves``: the process is stopped when the window has closed, so that its exit code says nothing."""
+        self.serves = serves
         self._gpus = gpus
         self._interval_s = interval_s
         self._running: tuple[str, Sampler] | None = None
@@ -70,7 +72,7 @@ class MonitorProfiler:
 
     def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
         """One process for all captures."""
-        window = SampledWindow(_gpus(subject), self._settings.interval_s)
+        window = SampledWindow(_gpus(subject), self._settings.interval_s, subject.windowed)
         return [
             Launch(
                 tuple(captures),
@@ -87,12 +89,12 @@ class MonitorProfiler:
         window = launch.window
         assert isinstance(window, SampledWindow)
         window.close()
-        return [self._one(capture, _samples_of(capture, launch, window), ended) for capture in launch.captures]
+        return [self._one(capture, window, ended) for capture in launch.captures]
 
-    def _one(self, capture: Capture, samples: Samples | None, ended: Ended) -> Profile:
+    def _one(self, capture: Capture, window: SampledWindow, ended: Ended) -> Profile:
+        samples = window.samples.get(capture.variant)
         profile = Profile(ProfileStatus.FAILED, tool=self.title)
         if samples is not None and samples.times_s:
-            profile.ranges = [capture.range]
             profile.started = samples.started
             profile.series = _series(samples)
             profile.metrics = metrics(samples)
@@ -101,12 +103,12 @@ class MonitorProfiler:
             except OSError as error:
                 profile.reason = f"the samples could not be filed in {capture.folder}: {error.strerror or error}"
                 return profile
-        profile.reason = self._what_lacks(samples, ended)
+        profile.reason = self._what_lacks(samples, ended, window.serves)
         if not profile.reason:
             profile.status = ProfileStatus.OK
         return profile
 
-    def _what_lacks(self, samples: Samples | None, ended: Ended) -> str:
+    def _what_lacks(self, samples: Samples | None, ended: Ended, serves: bool) -> str:
         """Why the samples are not good enough; empty when they are."""
         if ended.timed_out:
             limit = self._settings.timeout_s
@@ -115,9 +117,11 @@ class MonitorProfiler:
                 f"or lower profiler.duration_s"
             )
         if ended.problem:
-            return f"the worker failed while being monitored: {ended.problem}"
+            return f"it failed while being monitored: {ended.problem}"
         if samples is None:
             return f"the monitored process ended before its hot region began (code {ended.returncode})"
+        if ended.returncode and not serves:
+            return f"the monitored process ended with code {ended.returncode}"
         if samples.problem:
             return samples.problem
         if not samples.times_s:
@@ -132,13 +136,6 @@ def _gpus(subject: Subject) -> dict[int, nvml.Gpu]:
     numbers = {state.uuid: state.index for state in nvml.detect()}
     uuids = subject.uuids or tuple(numbers)
     return {numbers.get(uuid, place): nvml.Gpu(uuid) for place, uuid in enumerate(uuids)}
-
-
-def _samples_of(capture: Capture, launch: Launch, window: SampledWindow) -> Samples | None:
-    """A program's window goes by the program's name, of which there is one."""
-    if len(launch.captures) == 1:
-        return next(iter(window.samples.values()), None)
-    return window.samples.get(capture.variant)
 
 
 def _series(samples: Samples) -> dict[str, list[list[float]]]:

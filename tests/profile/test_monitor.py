@@ -100,7 +100,7 @@ def test_each_variant_gets_its_own_series(captures: Callable[..., list[Capture]]
     seen = gpu.readings
     monitored(launch, "b", enough=lambda: gpu.readings >= seen + 3)
     a, b = profiler.collect(launch, Ended(0))
-    assert (a.status, a.reason, a.ranges) == (ProfileStatus.OK, "", ["decode/demo/a"])
+    assert (a.status, a.reason, a.ranges) == (ProfileStatus.OK, "", []), "no NVTX range is recorded"
     watts = [value for _, value in a.series["system/gpu_2_power_usage_watts"]]
     assert watts[:4] == [101.0, 102.0, 103.0, 104.0]
     assert b.series["system/gpu_2_power_usage_watts"][0][1] > watts[-1]
@@ -198,11 +198,16 @@ def test_cpu_use_is_counted_from_the_start_of_the_window(
     assert threading.get_ident() not in calls
 
 
-def test_a_programs_window_goes_by_its_own_name(captures: Callable[..., list[Capture]]) -> None:
-    profiler, launch = collected(captures("run"), Subject("program", "host"))
-    monitored(launch, "python3")
-    (profile,) = profiler.collect(launch, Ended(0))
-    assert profile.status is ProfileStatus.OK
+@pytest.mark.parametrize(("windowed", "status"), [(False, ProfileStatus.FAILED), (True, ProfileStatus.OK)])
+def test_the_exit_code_counts_unless_the_program_was_stopped(
+    captures: Callable[..., list[Capture]], windowed: bool, status: ProfileStatus
+) -> None:
+    profiler, launch = collected(captures("python"), Subject("program", "host", windowed=windowed))
+    monitored(launch, "python")
+    (profile,) = profiler.collect(launch, Ended(-15))
+    assert profile.status is status
+    assert ("code -15" in profile.reason) is (not windowed)
+    assert profile.metrics["monitor_samples"] >= 1
 
 
 def test_a_gpu_that_falls_silent_is_told(captures: Callable[..., list[Capture]], gpu: FakeGpu) -> None:
