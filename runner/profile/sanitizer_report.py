@@ -21,7 +21,7 @@ _BROKEN = re.compile(
     r"Error: (?!Race reported).+|Internal Sanitizer Error.*|.*(?:Internal error|Device not supported|timed-out).*"
 )
 """What the tool says of itself."""
-_UNSUPPORTED = re.compile(r"not supported|insufficient permission|No attachable process", re.IGNORECASE)
+_UNSUPPORTED = re.compile(r"not supported|insufficient permission", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

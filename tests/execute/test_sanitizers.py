@@ -47,7 +47,7 @@ def by_variant(folder: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("word", "variant", "kind", "where"),
     [
-        ("memcheck", "overrun", "heap-buffer-overflow, read of 4 bytes", "unsafe_overrun in unsafe.cu:6"),
+        ("memcheck", "out_of_bounds", "heap-buffer-overflow, write of 4 bytes", "unsafe_out_of_bounds in unsafe.cu:6"),
         ("racecheck", "race", "Result depends on the order of threads and blocks", "check unsafe_copy"),
         ("initcheck", "unset", "Result depends on uninitialised memory", "check unsafe_copy"),
         ("synccheck", "barrier", "Divergent __syncthreads", "unsafe_barrier"),
@@ -56,7 +56,7 @@ def by_variant(folder: Path) -> dict[str, dict[str, Any]]:
 def test_a_fault_is_found_by_its_word_and_makes_the_result_incorrect(
     tmp_path: Path, word: str, variant: str, kind: str, where: str
 ) -> None:
-    names = dict.fromkeys(["none", "race", "barrier", variant])  # overrun and unset also show under other words
+    names = dict.fromkeys(["none", "race", "barrier", variant])  # the others also show elsewhere
     done = run(tmp_path, "kernel=unsafe", f"variants=[{','.join(names)}]", f"profiler={word}", *QUICK, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr
     found = by_variant(tmp_path)
