@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.profile.find import find
+from runner.profile.nsys import TOOL
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _FOREIGN = (
@@ -39,7 +39,7 @@ def gpu_reason() -> str:
 @lru_cache(maxsize=1)
 def nsys_reason() -> str:
     """Why tests marked ``nsys`` cannot run here; empty when they can."""
-    found = find()
+    found = TOOL.find()
     return found if isinstance(found, str) else ""
 
 

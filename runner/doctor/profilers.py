@@ -7,7 +7,7 @@ import sys
 
 from runner.backend import nvml
 from runner.doctor.model import Answer, Probe, broken, missing, ok, run
-from runner.profile import find, ncu, ncu_failures, nvtx
+from runner.profile import ncu, ncu_failures, nsys, nvtx
 from runner.profile.find_tool import Tool
 from runner.profile.sanitizer import COMPUTE_SANITIZER
 
@@ -34,17 +34,12 @@ finally:
 
 def probes() -> list[Probe]:
     return [
-        Probe("Nsight Systems", "profiler=nsys", nsys),
+        Probe("Nsight Systems", "profiler=nsys", lambda: _tool(nsys.TOOL)),
         Probe("nvtx", "names on the timeline; profiler=nsys and nvtx", ranges),
         Probe("Nsight Compute", "profiler=ncu", lambda: _tool(ncu.TOOL)),
         Probe("GPU counters", "profiler=ncu", counters, limit_s=_COUNT_S + 30),
         Probe("Compute Sanitizer", "profiler=memcheck and its kin on a GPU", lambda: _tool(COMPUTE_SANITIZER)),
     ]
-
-
-def nsys() -> Answer:
-    found = find.find()
-    return _absent(found) if isinstance(found, str) else ok(f"{found.path}: {found.version}")
 
 
 def _tool(tool: Tool) -> Answer:
@@ -59,7 +54,7 @@ def _absent(reason: str) -> Answer:
 
 
 def ranges() -> Answer:
-    found = find.find()
+    found = nsys.TOOL.find()
     problem = nvtx.unrecorded(nvtx.version(), "" if isinstance(found, str) else found.version)
     if not problem:
         return ok(nvtx.version())

@@ -1,4 +1,8 @@
-"""Finds a command line tool of NVIDIA's that tells its version, or says how to get it."""
+"""Finds a command line tool of NVIDIA's, or says how to get it.
+
+The CUDA toolkit's own ``nsys`` and ``ncu`` may be scripts that fail unless the tool is installed beside them, so a
+candidate counts only once it has told its version.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from pathlib import Path
 VERSION_S = 10.0
 """A tool that does not tell its version within this is taken for broken, once per process."""
 _HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
-_ROOTS = ("/usr/local", "/opt/nvidia")
+_ROOTS = ("/usr/local", "/opt/nvidia", "/usr/lib")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Tool:
     variable: str
     """Environment variable with its path; nothing else is looked at when it is set."""
     places: tuple[str, ...]
-    """Patterns below ``/usr/local`` and ``/opt/nvidia``."""
+    """Patterns below ``/usr/local``, ``/opt/nvidia`` and ``/usr/lib``."""
     hint: str
     """How to get it."""
 

@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from runner.profile import find, isolate, nvtx
+from runner.profile import isolate, nvtx
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject, Window
+from runner.profile.find_tool import Found, Tool
 from runner.profile.nsys_command import command_line, gpu_metrics
 from runner.profile.nsys_missing import UNFINISHED, disk_full, failed_program, why_missing
 from runner.profile.nsys_session import SessionWindow
@@ -30,6 +31,22 @@ from runner.result.model import Profile, ProfileStatus
 from runner.timeline.summary import fill
 from runner.timeline.trace import Trace
 
+TOOL = Tool(
+    name="nsys",
+    title="Nsight Systems",
+    variable="RUNNER_NSYS",
+    places=(
+        "cuda*/bin/nsys",
+        "nsight-systems*/bin/nsys",
+        "nsight-systems*/*/bin/nsys",
+        "nsight-systems*/target-linux-*/nsys",
+        "nsight-systems*/*/target-linux-*/nsys",
+    ),
+    hint=(
+        "install the package nsight-systems-cli from NVIDIA's apt or yum repository, or Nsight Systems from NVIDIA's "
+        "developer download page, and put nsys on the PATH or set RUNNER_NSYS to it"
+    ),
+)
 SUFFIX = ".nsys-rep"
 _STEM = "capture"
 
@@ -42,7 +59,7 @@ class NsysProfiler:
 
     def __init__(self, settings: ProfileSettings) -> None:
         self._settings = settings
-        self._found = find.find()
+        self._found = TOOL.find()
 
     @property
     def title(self) -> str:
@@ -208,7 +225,7 @@ class NsysProfiler:
     def _why_missing(self, launch: Launch, ended: Ended) -> str:
         return why_missing(launch, ended, self._settings, self._nsys().version)
 
-    def _nsys(self) -> find.Nsys:
+    def _nsys(self) -> Found:
         if isinstance(self._found, str):
             raise RuntimeError(self._found)
         return self._found

@@ -30,7 +30,7 @@ class NvtxProfiler:
 
     def unavailable(self, subject: Subject) -> str:
         if subject.kind == "program":
-            return "profiler=nvtx is about the runner's own ranges, and a program has its own: record them by profiler=nsys"
+            return "profiler=nvtx is about the runner's ranges, and a program has its own: record them by profiler=nsys"
         return nvtx.unrecorded(nvtx.version(), "")
 
     def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:

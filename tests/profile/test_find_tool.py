@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.profile import find
+from runner.profile import find_tool
+from runner.profile.find_tool import Found
+from runner.profile.nsys import TOOL
 
 VERSION = 'echo "NVIDIA Nsight Systems version {0}"'
 
@@ -15,10 +17,10 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     for name in ("RUNNER_NSYS", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(find, "_ROOTS", (str(tmp_path / "opt"),))
-    find._version.cache_clear()
+    monkeypatch.setattr(find_tool, "_ROOTS", (str(tmp_path / "opt"),))
+    find_tool._version.cache_clear()
     yield
-    find._version.cache_clear()
+    find_tool._version.cache_clear()
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def program(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 def test_nothing_found_gives_the_install_hint() -> None:
-    reason = find.find()
+    reason = TOOL.find()
     assert isinstance(reason, str)
     assert "no nsys was found" in reason
     assert "nsight-systems-cli" in reason
@@ -43,7 +45,7 @@ def test_nothing_found_gives_the_install_hint() -> None:
 def test_the_one_on_the_path_wins(program: Callable[[str, str], Path]) -> None:
     program("opt/nsight-systems-2025.1/bin/nsys", VERSION.format("2025.1.1"))
     path = program("bin/nsys", VERSION.format("2023.4.4.54-234433681190v0"))
-    assert find.find() == find.Nsys(path, "2023.4.4.54-234433681190v0")
+    assert TOOL.find() == Found(path, "2023.4.4.54-234433681190v0")
 
 
 def test_a_wrapper_that_fails_is_passed_over_for_the_newest_installed(
@@ -52,12 +54,12 @@ def test_a_wrapper_that_fails_is_passed_over_for_the_newest_installed(
     program("bin/nsys", "echo 'nsys: Nsight Systems is not installed' >&2; exit 1")
     program("opt/nsight-systems/2023.4/target-linux-x64/nsys", VERSION.format("2023.4.1"))
     newest = program("opt/nsight-systems/2025.1/target-linux-x64/nsys", VERSION.format("2025.1.1"))
-    assert find.find() == find.Nsys(newest, "2025.1.1")
+    assert TOOL.find() == Found(newest, "2025.1.1")
 
 
 def test_only_a_broken_one_is_named_with_its_message(program: Callable[[str, str], Path]) -> None:
     path = program("bin/nsys", "echo 'libfoo.so: cannot open shared object file' >&2; exit 127")
-    reason = find.find()
+    reason = TOOL.find()
     assert isinstance(reason, str)
     assert str(path) in reason
     assert "libfoo.so" in reason
@@ -68,17 +70,17 @@ def test_a_chosen_one_is_never_replaced_by_another(
 ) -> None:
     program("bin/nsys", VERSION.format("2023.4.1"))
     monkeypatch.setenv("RUNNER_NSYS", "/not/there/nsys")
-    reason = find.find()
+    reason = TOOL.find()
     assert isinstance(reason, str)
     assert "RUNNER_NSYS=/not/there/nsys" in reason
     assert "no such file" in reason
 
 
 def test_one_that_hangs_is_given_up_once(program: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "VERSION_S", 0.3)
+    monkeypatch.setattr(find_tool, "VERSION_S", 0.3)
     path = program("bin/nsys", 'echo asked >> "$0.log"; exec /bin/sleep 30')
     for _ in range(2):
-        reason = find.find()
+        reason = TOOL.find()
         assert isinstance(reason, str)
         assert "did not tell its version within 0.3 s" in reason
     assert path.with_name("nsys.log").read_text() == "asked\n"
