@@ -123,9 +123,10 @@ def worker_key(
 ) -> WorkerKey:
     """Which worker the experiment needs; ``prefix`` and ``environment`` are a profiler's."""
     assert experiment.plan is not None
-    variables = {**experiment.config.environment, **(environment or {})}
+    variables = dict(experiment.config.environment)
     if experiment.plan.sanitize and experiment.plan.target.backend == "host":
         variables.update(sanitizer_environment())
+    variables.update(environment or {})
     return WorkerKey(
         backend=experiment.plan.target.backend,
         devices=experiment.plan.devices,
