@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 MASK = "***"
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,30}://")
 _BARE = re.compile(r"^[^\s/:@?#]+:[^\s]+@[^\s@]+$")
 """``user:password@host`` without a scheme."""
 _SECRET_KEY = re.compile(
@@ -24,7 +24,10 @@ _OPTION = re.compile(r"^(--?)?([A-Za-z][\w.\-]*)=(.+)$", re.DOTALL)
 """``--api-key=…``, ``TOKEN=…``."""
 _FLAG = re.compile(r"^--?[A-Za-z][\w\-]*$")
 _LISTED_FLAG = re.compile(r"""(--?[A-Za-z][\w\-]*),\s*("[^"]*"|'[^']*'|[^\],\s]+)""")
-_SHELL_PAIR = re.compile(r"""(--?[A-Za-z][\w\-]*|\b[A-Za-z]\w*)(\s*=\s*|\s+|:\s*)("[^"]*"|'[^']*'|[^\s"';|&]+)""")
+_SHELL_PAIR = re.compile(
+    r"""((?<!\S)--?[A-Za-z][\w\-]*(?:=|\s+(?!-))|(?<![\w\-])[A-Za-z_]\w*=)("[^"]*"|'[^']*'|[^\s"';|&]+)"""
+)
+"""``--flag value``, ``--flag=value`` and ``NAME=value`` in a shell's line."""
 _BEARER = re.compile(r"(\bbearer\s+)([^\s\"']+)", re.IGNORECASE)
 _QUERY = re.compile(r"([?&;#])([^=&;#\s?]+)=([^&;#\s]*)")
 
@@ -77,9 +80,8 @@ def redact_shell(line: str) -> str:
     """A shell's command line, as ``redact_argv``."""
 
     def mask(match: re.Match[str]) -> str:
-        name, between, value = match.groups()
-        is_option = name.startswith("-") or "=" in between
-        return f"{name}{between}{MASK if is_option and is_secret_key(name.lstrip('-')) else value}"
+        name, value = match.groups()
+        return f"{name}{MASK if is_secret_key(name.strip('-= ')) else value}"
 
     return _BEARER.sub(rf"\1{MASK}", redact_text(_SHELL_PAIR.sub(mask, line)))
 
@@ -127,7 +129,7 @@ def _has_user(rest: str) -> bool:
         return True
     # No '@' before the first slash: a host with a port, or a password that holds a slash.
     _, colon, port = authority.rpartition(":")
-    if not colon or authority.endswith("]"):
+    if not colon or (authority.startswith("[") and authority.endswith("]")):
         return False
     return not port.isdigit() or "@" in re.split(r"[?#]", rest, maxsplit=1)[0]
 

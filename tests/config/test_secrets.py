@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from runner.config.grammar import line_of, parse_value
-from runner.config.secrets import is_secret_key, redact_config, redact_overrides, redact_text, redact_uri
+from runner.config.secrets import (
+    is_secret_key,
+    redact_argv,
+    redact_config,
+    redact_overrides,
+    redact_shell,
+    redact_text,
+    redact_uri,
+)
 
 PASSWORDS = [
     "hunter2",
@@ -149,3 +160,38 @@ def test_a_config_loses_its_secrets_and_nothing_else() -> None:
 def test_no_password_survives(secret: str) -> None:
     redacted = redact_uri(f"postgresql://user:{secret}@host.example/db")
     assert redacted == "postgresql://user:***@host.example/db"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["p", "--api-key", "hunter2"],
+        ["p", "--api-key=hunter2", "-x"],
+        ["env", "HF_TOKEN=hunter2", "p"],
+        ["curl", "-H", "Authorization: Bearer hunter2"],
+        ["p", "http://user:hunter2@host/x"],
+    ],
+)
+def test_arguments_that_are_secret_are_masked_wherever_they_are_shown(argv: list[str]) -> None:
+    shown = [repr(redact_argv(argv)), repr(redact_config({"command": {"argv": argv}}))]
+    shown += redact_overrides([line_of("command.argv", argv)])
+    shown.append(redact_shell(shlex.join(argv)))
+    assert not [text for text in shown if "hunter2" in text]
+
+
+def test_ordinary_arguments_stay() -> None:
+    argv = ["p", "--max-tokens", "64", "--prompt", "what is a token?", "--max_new=4", "--temperature=0.8", "a:b", "-k"]
+    assert redact_argv(argv) == argv
+    assert redact_shell("p --max-tokens 64 | grep 'x = 1' > out") == "p --max-tokens 64 | grep 'x = 1' > out"
+
+
+def test_a_sweep_of_arguments_is_masked() -> None:
+    (shown,) = redact_overrides(["command.argv=[p,--api-key,hunter2],[p,--api-key,'hunter2 x']"])
+    assert "hunter2" not in shown and shown.startswith("command.argv=[p,--api-key,")
+
+
+def test_long_words_are_searched_quickly() -> None:
+    begin = time.monotonic()
+    assert redact_text("x" * 200_000) == "x" * 200_000
+    assert redact_text("x" * 200_000 + "://u:hunter2@h").endswith("://u:***@h")
+    assert time.monotonic() - begin < 5
