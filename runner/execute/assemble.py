@@ -48,6 +48,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     variant = next((v for v in plan.variants if v.name == outcome.variant), None)
     made.backend = plan.target.backend
     made.gpu = plan.target.name
+    made.model, made.shape = plan.model, plan.shape
     made.baseline = outcome.variant == plan.baseline
     made.params = {
         **plan.params,
@@ -59,6 +60,8 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
         "backend": plan.target.backend,
         "seed": plan.seed,
     }
+    if plan.command is not None:
+        made.params = {name: value for name, value in made.params.items() if value != ""}
     if variant is None:
         return made
     made.metrics = metrics(variant, outcome.series, outcome.checks, plan.target, ceilings)

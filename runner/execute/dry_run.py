@@ -12,11 +12,13 @@ from rich.table import Table
 from runner.build.api import command_line
 from runner.config.errors import ConfigError
 from runner.config.points import Skipped
+from runner.config.schema import Config
+from runner.config.secrets import redact_argv, redact_config, redact_text
 from runner.execute import planning, targets
 from runner.execute.planning import Experiment
 from runner.exit_codes import PASSED, REFUSED
 from runner.plan.memory import memory_bytes, nbytes
-from runner.plan.model import Launch, Plan
+from runner.plan.model import CommandPlan, Launch, Plan, Target
 from runner.profile.sections import SETS
 from runner.report.terminal import Terminal
 from runner.result.metrics import bound
@@ -30,7 +32,7 @@ def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
     for index, experiment in enumerate(experiments):
         console.print(f"[bold]#{index} {escape(experiment.title)}[/bold]")
         try:
-            planning.plan(experiment, targets.static_target(experiment.config.gpu))
+            planning.plan(experiment, _target(experiment.config))
         except ConfigError as error:
             experiment.refused = (Status.INVALID_CONFIG, str(error))
         if experiment.plan is None:
@@ -44,7 +46,17 @@ def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
     return REFUSED if refused else PASSED
 
 
+def _target(config: Config) -> Target:
+    """Without opening a device."""
+    if config.kernel.kind == "command":
+        return targets.program_target(config)[0]
+    return targets.static_target(config.gpu)
+
+
 def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
+    if plan.command is not None:
+        _show_command(console, plan, plan.command)
+        return
     symbols = " ".join(f"{name}={value}" for name, value in plan.symbols.items())
     console.print(f"  phase {plan.phase}, model {plan.model}, shape {plan.shape}, seed {plan.seed}")
     console.print(f"  target {escape(plan.target.title or plan.target.name)} ({plan.target.backend})")
@@ -67,6 +79,26 @@ def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
         console.print(f"  ncu {profiler.sections}: {SETS[profiler.sections].cost}; {limit} launches of a variant's step")
     for unit, request in experiment.requests.items():
         console.print(f"  compile {unit}: {escape(shlex.join(command_line(request)))}")
+
+
+def _show_command(console: Console, plan: Plan, command: CommandPlan) -> None:
+    target = plan.target
+    lines = [
+        f"target {target.title or target.name} ({target.backend})",
+        target.note,
+        f"run as {plan.variants[0].name}: {command.shown}",
+        f"program {command.argv[0]}",
+        f"in {command.folder}",
+    ]
+    lines += [f"with {name}={value}" for name, value in redact_config(command.environment).items()]
+    lines.append(f"{command.warmup} warm-up and {command.repeat} measured runs")
+    if command.ready is not None:
+        ready, load = command.ready, shlex.join(redact_argv(command.load))
+        lines.append(f"a server, ready by {ready.kind} {redact_text(ready.value)} within {ready.timeout_s:g} s")
+        lines.append(f"under load by: {load}")
+    lines += [f"metric {name}: {source}" for name, source in command.metrics.items()]
+    for line in filter(None, lines):
+        console.print(f"  {line}", markup=False)
 
 
 def _buffers(plan: Plan) -> Table:

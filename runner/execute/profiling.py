@@ -18,6 +18,9 @@ from runner.result.model import Profile, ProfileStatus, Result, Status
 
 OnEvent = Callable[[str, str], None]
 
+_UNNAMED = ("argv", "folder", "repeat", "warmup")
+"""Parameters of a program that its report is not named after."""
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -64,7 +67,11 @@ def _under(
     reason = profiler.unavailable(subject.about)
     if reason:
         return {c.variant: Profile(ProfileStatus.UNAVAILABLE, reason, profiler.title) for c in captures}
-    launches = profiler.launches(captures, subject.about)
+    try:
+        launches = profiler.launches(captures, subject.about)
+    except OSError as error:
+        reason = f"no scratch folder could be made: {error}; free space, or set TMPDIR to another disk"
+        return {c.variant: Profile(ProfileStatus.FAILED, reason, profiler.title) for c in captures}
     if not launches:
         return {c.variant: Profile(ProfileStatus.OK, tool=profiler.title, ranges=[c.range]) for c in captures}
     found: dict[str, list[Profile]] = {capture.variant: [] for capture in captures}
@@ -94,16 +101,18 @@ def _capture(experiment: Experiment, result: Result, commit: Commit) -> Capture:
     plan = experiment.plan
     assert plan is not None
     letters = {name: plan.params[name] for name in experiment.config.kernel.declare}
+    if plan.command is not None:
+        letters = {name: value for name, value in plan.params.items() if name not in _UNNAMED}
     return Capture(
         variant=result.variant,
         range=range_name(plan.phase, plan.kernel, result.variant),
         name=report_name(
-            model=plan.model,
+            model=plan.model or "none",
             gpu=plan.target.name,
             phase=plan.phase,
             kernel=plan.kernel,
             variant=result.variant,
-            shape=shape_label(plan.shape, letters),
+            shape=shape_label(plan.shape or "none", letters),
             commit=commit.commit,
             dirty=commit.dirty,
         ),
@@ -113,7 +122,10 @@ def _capture(experiment: Experiment, result: Result, commit: Commit) -> Capture:
 
 
 def _holds(plan: Plan, variant: str) -> Holds:
-    """What must be in the report: on a GPU kernels, or any work where a workload class may only copy."""
+    """What must be in the report: on a GPU kernels, or any work where a workload class may only copy; of a program of
+    the user nothing is known."""
+    if plan.command is not None:
+        return "anything"
     if plan.target.backend != "cuda":
         return "ranges"
     return "kernels" if plan.variant(variant).launches else "work"

@@ -17,10 +17,8 @@ from runner.plan.model import CommandPlan, Plan, ReadyPlan, Target, Variant
 _SHELL = "/bin/sh"
 _NAMED = 60
 """Longest name made from a file name."""
-_FILED = re.compile(r"^(?:shape|model|environment|command\.environment|command\.ready|command)\.(\w+)$")
-"""Override keys whose values tell the points of a sweep apart."""
-_TOLD = ("argv", "shell", "name", "metrics", "load")
-"""Keys of ``command`` that are filed otherwise."""
+_FILED = re.compile(r"^(?:shape\.|model\.|(?:command\.)?environment\.|command\.(?=folder$|repeat$|warmup$))(\w+)$")
+"""Override keys whose values are filed as parameters: they tell the points of a sweep apart."""
 
 
 def make_command_plan(config: Config, target: Target, overrides: Sequence[str]) -> Plan:
@@ -130,7 +128,7 @@ def _params(overrides: Sequence[str]) -> dict[str, float | int | str]:
     for line in overrides:
         key, _, value = line.lstrip("+").partition("=")
         match = _FILED.match(key)
-        if match and match[1] not in _TOLD:
+        if match:
             found[match[1]] = _number(value)
     return found
 

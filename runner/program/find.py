@@ -22,9 +22,10 @@ def profiled(members: Sequence[psutil.Process], command: CommandPlan, prefix: Se
     programs that it started, to which it does not pass a signal on.
     """
     own = [process for process in members if _runs(process, command.argv)]
-    if not own or command.shell:
-        return [process for process in members if not _is_tool(process, prefix)]
-    return own[:1]
+    if own and not command.shell:
+        return own[:1]
+    below = [process for process in members if not _is_launched(process, prefix)]
+    return [process for process in below if not _is_beside(process, prefix)] or below
 
 
 def _runs(process: psutil.Process, argv: Sequence[str]) -> bool:
@@ -39,12 +40,24 @@ def _runs(process: psutil.Process, argv: Sequence[str]) -> bool:
     )
 
 
-def _is_tool(process: psutil.Process, prefix: Sequence[str]) -> bool:
-    folders = {str(Path(word).resolve().parent) for word in prefix if os.sep in word and os.access(word, os.X_OK)}
+def _is_launched(process: psutil.Process, prefix: Sequence[str]) -> bool:
+    """Whether it runs the tool's command line, or what stands before that (``unshare``)."""
     try:
-        line, program = process.cmdline(), process.exe()
+        line = process.cmdline()
     except psutil.Error:
         return True  # gone meanwhile, or not ours to see: not ours to end
-    return (
-        line[: len(prefix)] == list(prefix) or str(Path(program).resolve().parent) in folders or line[:1] == ["unshare"]
-    )
+    return any(line[: len(part)] == list(part) for part in _parts(prefix))
+
+
+def _parts(prefix: Sequence[str]) -> list[Sequence[str]]:
+    """``prefix``, and the ends of it that begin with a program: what ``unshare … nsys profile …`` starts in turn."""
+    return [prefix[place:] for place, word in enumerate(prefix) if place == 0 or os.path.isabs(word)]
+
+
+def _is_beside(process: psutil.Process, prefix: Sequence[str]) -> bool:
+    """Whether its executable lies where the tool's does: the tool's own agents."""
+    folders = {str(Path(word).resolve().parent) for word in prefix if os.path.isabs(word) and os.access(word, os.X_OK)}
+    try:
+        return str(Path(process.exe()).parent) in folders
+    except psutil.Error:
+        return True  # gone meanwhile, or not ours to see

@@ -37,6 +37,8 @@ def columns(results: Sequence[Result], swept: Sequence[str] = ()) -> list[str]:
         ]
     if "gpu" in differing and "backend" in differing:
         differing.remove("backend")
+    if "argv" in differing and any(_follows(results, "argv", key) for key in differing if key != "argv"):
+        differing.remove("argv")
     return sorted(differing, key=lambda key: not _named(results, key, swept))
 
 
@@ -57,8 +59,9 @@ def long_name(results: Sequence[Result], key: str) -> str:
 
 
 def _candidates(results: Sequence[Result]) -> list[str]:
-    """Groups and letters; of the other entries of ``params`` only the seed can be worth a column."""
-    other = {name for result in results for name in result.names.values()} | set(GROUP_KEYS) - {"seed"}
+    """Groups and letters; of the other entries of ``params`` only the seed and a program's arguments can be worth a
+    column."""
+    other = {name for result in results for name in result.names.values()} | set(GROUP_KEYS) - {"seed", "argv"}
     keys = dict.fromkeys(key for result in results for key in result.params)
     return [*GROUPS, *(key for key in keys if key not in other)]
 

@@ -12,6 +12,8 @@ from runner.result.names import plain
 
 LISTED = 4
 """Experiments named in one note; the others are counted."""
+WIDEST = 40
+"""Characters of a parameter; of a longer one (a program's arguments) beginning and end are shown."""
 _UNREMARKABLE = (Quality.OK, Quality.UNMEASURED)
 
 
@@ -79,7 +81,8 @@ def _family(kernel: str, results: list[Result], swept: Sequence[str]) -> Rows:
         title = f"{key}\n{long_name(results, key)}".rstrip()
         cells = [_cell(value(r, key)) for r in results]
         made.append(Column(title, cells, 99, right=all(c.replace(".", "").isdigit() for c in cells)))
-    made += [Column(title, [cell(r) for r in results], keep, right) for title, keep, right, cell in _FIGURES]
+    figures = [*_FIGURES, *((name, 80, True, _metric(name, numbers.digits)) for name in _printed(results))]
+    made += [Column(title, [cell(r) for r in results], keep, right) for title, keep, right, cell in figures]
     empty = {numbers.NONE, ""}
     kept = [column for column in made if column.keep >= 97 or not set(column.cells) <= empty]
     sections = [
@@ -87,6 +90,12 @@ def _family(kernel: str, results: list[Result], swept: Sequence[str]) -> Rows:
     ]
     statuses = [result.status for result in results]
     return Rows(kernel, kept, statuses, sections, _notes(results, varied))
+
+
+def _printed(results: Sequence[Result]) -> list[str]:
+    """Metrics that a program of the user prints."""
+    sources = [result.config.get("command", {}).get("metrics", {}) for result in results]
+    return list(dict.fromkeys(name for source in sources for name in source))
 
 
 def _metric(name: str, form: Callable[[float], str]) -> Callable[[Result], str]:
@@ -130,7 +139,8 @@ def _variant(result: Result) -> str:
 
 
 def _cell(found: object) -> str:
-    return numbers.NONE if found is MISSING else plain(found)
+    text = numbers.NONE if found is MISSING else plain(found)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST // 2]}…{text[-(WIDEST // 2 - 1) :]}"
 
 
 def _notes(results: Sequence[Result], varied: Sequence[str]) -> list[Note]:

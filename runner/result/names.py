@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-GROUP_KEYS = ("dtype", "variant", "kernel", "gpu", "model", "shape", "backend", "seed")
+GROUP_KEYS = ("argv", "dtype", "variant", "kernel", "gpu", "model", "shape", "backend", "seed")
 """Entries of ``Result.params`` that are no dimension of the family."""
 
 
