@@ -12,7 +12,7 @@ from tests.execute.test_sweep import QUICK, results, run
 
 pytestmark = pytest.mark.slow
 
-SHIPPED = ("fusion", "kv_quant", "moe_routing", "ragged_batch", "rope_layout", "sampler")
+SHIPPED = ("fusion", "logits_processor", "moe_routing", "ragged_batch", "rope_layout", "sampler")
 
 PRETEND = """\
 #!/bin/sh
@@ -74,12 +74,17 @@ def test_a_fault_is_found_by_its_word_and_makes_the_result_incorrect(
     assert all(one["profile"]["status"] == "OK" for one in found.values())
 
 
-def test_shipped_families_are_clean(tmp_path: Path) -> None:
-    tools = "profiler.tools=[memcheck,racecheck,initcheck,synccheck]"
-    done = run(tmp_path, f"kernel={','.join(SHIPPED)}", "scale=smoke", tools, *QUICK, "-m", timeout=1200)
+@pytest.mark.parametrize(
+    ("families", "tools"),
+    [(SHIPPED, "memcheck,synccheck"), (("fusion",), "racecheck,initcheck")],
+    ids=["accesses and barriers", "order and memory"],
+)
+def test_shipped_families_are_clean(tmp_path: Path, families: tuple[str, ...], tools: str) -> None:
+    arguments = [f"kernel={','.join(families)}", "scale=smoke", f"profiler.tools=[{tools}]", *QUICK, "-m"]
+    done = run(tmp_path, *arguments, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(tmp_path)
-    assert {result["kernel"] for result in found} == set(SHIPPED)
+    assert {result["kernel"] for result in found} == set(families)
     for result in found:
         if result["status"] != "SKIPPED":
             assert result["status"] == "PASSED", result["message"]
