@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from runner.report import numbers
 from runner.report.axes import MISSING, columns, long_name, value
 from runner.result.model import Quality, Result, Status
-from runner.result.names import plain
+from runner.result.names import plain, printed
 
 LISTED = 4
 """Experiments named in one note; the others are counted."""
@@ -93,9 +93,8 @@ def _family(kernel: str, results: list[Result], swept: Sequence[str]) -> Rows:
 
 
 def _printed(results: Sequence[Result]) -> list[str]:
-    """Metrics that a program of the user prints."""
-    sources = [result.config.get("command", {}).get("metrics", {}) for result in results]
-    return list(dict.fromkeys(name for source in sources for name in source))
+    """Metrics that programs of the user print."""
+    return list(dict.fromkeys(name for result in results for name in printed(result.params, result.metrics)))
 
 
 def _metric(name: str, form: Callable[[float], str]) -> Callable[[Result], str]:

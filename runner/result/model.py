@@ -91,7 +91,7 @@ class Series:
     mode: str
     """``cold``, ``hot`` or ``host``."""
     method: str
-    """What took the time: ``cuda_events``, ``host_events``, ``host_clock``."""
+    """What took the time: ``cuda_events``, ``host_events``, ``host_clock``; ``wall_clock`` of a whole program."""
     samples_us: list[float]
     """Time of one step per sample, microseconds, in order."""
     batch: int = 1

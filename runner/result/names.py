@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from runner.config.check_command import OWN_METRICS
 
 GROUP_KEYS = ("argv", "dtype", "variant", "kernel", "gpu", "model", "shape", "backend", "seed")
 """Entries of ``Result.params`` that are no dimension of the family."""
+
+
+def printed(params: Mapping[str, Any], metrics: Iterable[str]) -> list[str]:
+    """Names of the metrics that a program of the user printed; none for a family of kernels, which has no ``argv``."""
+    return [name for name in metrics if name not in OWN_METRICS] if "argv" in params else []
 
 
 def plain(value: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 from runner.backend.base import DeviceInfo
 from runner.backend.nvml import GpuState
 from runner.build.model import CompilerMissing
-from runner.config.schema import Config, Gpu
+from runner.config.schema import Config, Gpu, Kernel
 from runner.execute import targets
 from runner.execute.targets import Targets, known_gpus
 from runner.plan.errors import PlanError
@@ -90,3 +90,34 @@ def test_auto_falls_back_to_the_cpu_and_says_why(monkeypatch: pytest.MonkeyPatch
     fallen = targets._choose([STATE])
     assert fallen.backend == "host"
     assert "NVIDIA H200 found, but nvcc was not found" in fallen.note
+
+
+def program(gpu: Gpu, devices: Sequence[int] = (0,)) -> Config:
+    return replace(config(gpu, devices), kernel=Kernel(name="command", kind="command"))
+
+
+def test_a_program_needs_no_worker_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "detect", lambda: [STATE, replace(STATE, index=1, uuid="GPU-2")])
+    asked = Devices()
+    target, infos = Targets(asked).of(program(Gpu(name="auto", backend="auto"), (1,)))
+    assert (target.name, target.backend, target.note) == ("h200_sxm", "cuda", "")
+    assert [(info.uuid, info.ordinal, info.driver) for info in infos] == [("GPU-2", 1, "580.1")]
+    assert asked.asked == []
+
+
+def test_a_program_without_a_gpu_has_times_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "detect", list)
+    target, infos = Targets(Devices()).of(program(Gpu(name="auto", backend="auto")))
+    assert (target.name, target.backend) == ("host", "host")
+    assert "times are those of a CPU" in target.note
+    assert infos[0].backend == "host"
+    with pytest.raises(PlanError, match="no NVIDIA GPU found here"):
+        Targets(Devices()).of(program(known_gpus()["h200_sxm"]))
+
+
+def test_a_gpu_that_is_not_there_is_refused_for_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "detect", lambda: [STATE])
+    with pytest.raises(PlanError, match="there is no GPU 3 here; there are 1"):
+        Targets(Devices()).of(program(Gpu(name="auto", backend="auto"), (0, 3)))
+    with pytest.raises(PlanError, match="this machine has NVIDIA H200"):
+        Targets(Devices()).of(program(known_gpus()["h100_sxm"]))
