@@ -12,6 +12,7 @@ import psutil
 
 from runner.plan.model import BackendName, CommandPlan
 from runner.profile.base import Ended, Launch, Subject
+from runner.profile.isolate import blanked
 from runner.program import family
 from runner.program.find import profiled
 from runner.program.logs import Logs
@@ -53,6 +54,8 @@ class _Run:
         self._launch = launch
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
+        # Reports hold the environment: what the user gave the program is blanked as the runner's own is by the tool.
+        self._environment = {**launch.environment, **blanked(subject.command.environment)}
         self._logs = Logs({**subject.command.environment, **launch.environment})
         self._process: Process | None = None
         self._problem = ""
@@ -91,7 +94,7 @@ class _Run:
                 self._command,
                 self._command.argv,
                 prefix=self._launch.command,
-                environment=self._launch.environment,
+                environment=self._environment,
             ) as self._process:
                 if not self._process.wait(self._left_s()):
                     self._process.end()
@@ -100,7 +103,7 @@ class _Run:
 
     def _served(self) -> None:
         command, launch = self._command, self._launch
-        with serving(command, self._left_s(), launch.command, launch.environment) as self._process:
+        with serving(command, self._left_s(), launch.command, self._environment) as self._process:
             try:
                 launch.window.begin(self._variant)
                 try:
