@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from runner.build.cache import cache_dir
 from runner.profile import counters, isolate, ncu_failures
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject
 from runner.profile.counters import Counted, CountersError
@@ -80,8 +81,11 @@ class NcuProfiler:
 
     def _launch(self, captures: tuple[Capture, ...], subject: Subject) -> Launch:
         scratch = Path(tempfile.mkdtemp(prefix="runner-ncu-")).resolve()
-        # The lock that keeps two ncu apart lies in TMPDIR, and belongs to whoever came first.
-        environment = {**isolate.blanked(os.environ), "TMPDIR": str(scratch)}
+        # The lock that keeps two ncu apart lies in TMPDIR: not in the scratch folder, where none would see the other's,
+        # nor in the common one, where it belongs to whoever came first.
+        lock = cache_dir() / "ncu"
+        lock.mkdir(parents=True, exist_ok=True)
+        environment = {**isolate.blanked(os.environ), "TMPDIR": str(lock)}
         command = command_line(self._ncu().path, self._settings, scratch, subject)
         note = f"{self._settings.sections}: {SETS[self._settings.sections].cost}"
         return Launch(captures, scratch, command, environment, subject.backend, steps=_STEPS, note=note)

@@ -40,22 +40,23 @@ def incomplete(log: str) -> str:
     return f"some launches could not be counted: {errors[-1]}" if errors else ""
 
 
-def interrupted(capture: Capture, ended: Ended, timeout_s: float) -> str:
+def interrupted(capture: Capture, ended: Ended, timeout_s: float, log: str = "") -> str:
     """Why the counters of this capture cannot be all; empty when it came to its end."""
     if capture.variant in ended.checks:
         return ""
     if ended.timed_out:
         return _late(timeout_s)
-    return f"the worker failed while being profiled: {ended.problem}" if ended.problem else ""
+    if not ended.problem:
+        return ""
+    said = _lines(log, "ERROR") or [line.strip() for line in ended.output.splitlines() if line.strip()]
+    return f"the worker failed while being profiled: {ended.problem}{_quoted(said)}"
 
 
 def why_missing(launch: Launch, capture: Capture, ended: Ended, log: str, settings: ProfileSettings) -> str:
     """Why nothing was counted for this capture, the surest sign first; ``NO_KERNEL`` where none was to be expected."""
     text = log + ended.output
     errors = _lines(log, "ERROR")
-    failed = interrupted(capture, ended, settings.timeout_s)
-    if failed:
-        return failed
+    failed = interrupted(capture, ended, settings.timeout_s, log)
     if "No space left on device" in text:
         return f"the disk that holds {launch.scratch.parent} is full; free space, or set TMPDIR to another disk"
     if _BUSY.search(text):
@@ -63,6 +64,8 @@ def why_missing(launch: Launch, capture: Capture, ended: Ended, log: str, settin
             "another profiler holds the GPU's counters; end it (DCGM: dcgmi profile --pause, and --resume afterwards) "
             "and profile again"
         )
+    if failed and not (settings.replay == "range" and errors):
+        return failed
     if settings.replay == "range" and ended.returncode is not None:
         return (
             f"no range was profiled{_quoted(errors)}: with profiler.replay=range only kernels, copies, fills, events "

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.build.cache import cache_dir
 from runner.profile import ncu
 from runner.profile.base import Capture, Ended, Holds, Launch, ProfileSettings, Subject
 from runner.profile.ncu import NcuProfiler, command_line
@@ -141,7 +142,7 @@ def test_processes(tmp_path: Path, pretend_ncu: Pretend, settings: ProfileSettin
     for launch in launches:
         assert launch.steps == 1
         assert launch.note.startswith("speed_of_light: ")
-        assert launch.environment["TMPDIR"] == str(launch.scratch)
+        assert launch.environment["TMPDIR"] == str(cache_dir() / "ncu"), "one lock for all of a user's ncu"
         profiler.collect(launch, Ended(0))
 
 
@@ -298,6 +299,18 @@ FAILURES: dict[str, tuple[dict[str, str], str, Ended, str]] = {
     "exit code": ({}, "", Ended(2, output="unrecognised option"), "ended with code 2 (unrecognised option)"),
     "killed": ({}, "", Ended(None, output="out of memory"), "was killed (out of memory)"),
     "time-out": ({}, "", Ended(None, timed_out=True), "profiler.timeout_s=300"),
+    "worker, and why": (
+        {},
+        "==ERROR== Another instance holds the device\n",
+        Ended(9, problem="the worker exited with code 9"),
+        "the worker exited with code 9 (Another instance holds the device)",
+    ),
+    "worker's own words": (
+        {},
+        "",
+        Ended(134, output="terminate called\n", problem="the worker exited with code 134"),
+        "the worker exited with code 134 (terminate called)",
+    ),
     "worker": ({}, NOTHING, Ended(0, problem="misaligned address"), "the worker failed while being profiled: mis"),
 }
 
