@@ -104,7 +104,8 @@ POINTS = (
 )
 """In the order of the table. Within 60 GB of memory each."""
 
-FACTS = ("device", "driver", "git_commit", "git_dirty")
+FACTS = ("driver", "cuda", "nvcc", "git_commit", "git_dirty")
+CLOCKS = ("sm_clock_mhz", "memory_clock_mhz")
 COLUMNS = (
     "family",
     "variant",
@@ -134,7 +135,7 @@ def main() -> int:
     for point in chosen:
         for result in results(runs / point.name):
             rows.append(row(point, result))
-            facts = facts or {name: result["environment"].get(name, "") for name in FACTS}
+            facts = facts or facts_of(result)
     write(out, rows, facts, options.gpu)
     unexplained = [one for one in rows if not one["reason"] and differs(one)]
     missing = [point.name for point in chosen if not list(results(runs / point.name))]
@@ -224,6 +225,17 @@ def differs(one: dict[str, str]) -> bool:
     return not ratio or abs(float(ratio) - 1) > TOLERANCE
 
 
+def facts_of(result: dict[str, Any]) -> dict[str, Any]:
+    """Where and when the runs were made."""
+    environment = result["environment"]
+    facts = {name: environment.get(name, "") for name in FACTS}
+    facts["gpu"] = environment.get("device", {}).get("name", "")
+    facts["date"] = result["started"][:10]
+    state = environment.get("gpu_state", {})
+    facts["clocks"] = ", ".join(f"{name} {state[name]}" for name in CLOCKS if name in state)
+    return facts
+
+
 def write(out: Path, rows: Sequence[dict[str, str]], facts: dict[str, Any], gpu: str) -> None:
     """The table as CSV and as Markdown."""
     with (out / "dram_bytes.csv").open("w", newline="", encoding="utf-8") as file:
@@ -238,7 +250,9 @@ def write(out: Path, rows: Sequence[dict[str, str]], facts: dict[str, Any], gpu:
         f"Written by `benchmarks/dram_bytes.py`: {len(rows)} variants, {within} within {TOLERANCE:.0%}. Gigabytes "
         "(1e9) of one step; counted by Nsight Compute, one pass a kernel, the L2 emptied before each.",
         "",
-        f"* GPU: {facts.get('device', gpu)}, driver {facts.get('driver', '')}",
+        f"* GPU: {facts.get('gpu') or gpu}, driver {facts.get('driver', '')}, CUDA {facts.get('cuda', '')}, "
+        f"nvcc {facts.get('nvcc', '')}; {facts.get('clocks', '')}",
+        f"* date: {facts.get('date', '')}",
         f"* commit: {facts.get('git_commit', '')}, {dirty}",
         f"* each family: `python -m runner kernel=… {' '.join(COMMON)}`, with the sizes as `kernel.params.…`",
         "",

@@ -84,10 +84,11 @@ def result(variant: str, counted: float | None, declared: float = 2e9) -> dict[s
     return {
         "variant": variant,
         "status": "PASSED",
+        "started": "2026-01-31T12:00:00.000+00:00",
         "message": "",
         "metrics": {"bytes_moved": declared, "bytes_read": declared / 2, "bytes_written": declared / 2},
         "profile": profile,
-        "environment": {"device": "NVIDIA H200", "driver": "580", "git_commit": "abc", "git_dirty": False},
+        "environment": {"device": {"name": "NVIDIA H200"}, "driver": "580", "git_commit": "abc", "git_dirty": False},
     }
 
 
@@ -108,18 +109,20 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     leave(
         tmp_path / "runs" / "logits_processor", result("fused", 2.05e9), result("top_p", 6e9), result("separate", 3e9)
     )
+    monkeypatch.setattr(dram_bytes, "variants", lambda family: {"separate": "", "fused": "", "top_p": "three passes"})
     code, rows = table(tmp_path, monkeypatch, "--table-only", "--families", "logits_processor")
     assert code == 1
     assert "no reason: logits_processor separate: 0.6667" in capsys.readouterr().out
     assert list(rows) == ["separate", "fused", "top_p"]
     assert rows["fused"]["declared_over_counted"] == "0.9756"
     assert rows["fused"]["reason"] == ""
-    assert rows["top_p"]["reason"].startswith("three kernels pass over the logits")
+    assert rows["top_p"]["reason"] == "three passes"
     assert rows["top_p"]["sizes"] == "B=1024 V=524288"
     page = (tmp_path / "README.md").read_text()
     assert "3 variants, 1 within 5%" in page
     assert "| logits_processor | fused | B=1024 V=524288 | 1.000 | 1.000 | 1.025 | 1.025 | 0.9756 |  |" in page
-    assert "NVIDIA H200" in page
+    assert "GPU: NVIDIA H200, driver 580" in page
+    assert "date: 2026-01-31" in page
 
 
 def test_what_was_not_counted_is_not_green(
