@@ -30,6 +30,11 @@ class Commit:
     dirty: bool
 
 
+_MEASURED = (Status.PASSED,)
+_EXAMINED = (Status.PASSED, Status.INCORRECT, Status.RUNTIME_ERROR)
+"""A variant that gave a wrong result or crashed can be run once more to see why; one that never ended, not."""
+
+
 def profile_settings(config: ProfilerConfig) -> ProfileSettings:
     """The ``profiler`` group as the tools take it."""
     values = {field.name: getattr(config, field.name) for field in fields(ProfileSettings)}
@@ -39,24 +44,27 @@ def profile_settings(config: ProfilerConfig) -> ProfileSettings:
 def profile(
     experiment: Experiment, subject: Profiled, results: Sequence[Result], commit: Commit, on_event: OnEvent
 ) -> None:
-    """Fills ``profile`` of every passed result; timings and checks stand whatever happens here. What a sanitizer
-    finds makes the result INCORRECT."""
-    passed = [result for result in results if result.status is Status.PASSED]
-    if experiment.plan is None or not passed or not experiment.config.profiler.tools:
+    """Fills ``profile`` of every passed result, and by a sanitizer also of those that went wrong, since that is where
+    it is needed; timings and checks stand whatever happens here. What a sanitizer finds makes a result INCORRECT that
+    had passed."""
+    if experiment.plan is None:
         return
     settings = profile_settings(experiment.config.profiler)
-    captures = [_capture(experiment, result, commit) for result in passed]
-    found: dict[str, list[Profile]] = {capture.variant: [] for capture in captures}
+    found: dict[str, list[Profile]] = {result.variant: [] for result in results}
     for tool in experiment.config.profiler.tools:
         profiler = open_profiler(tool, settings)
+        wanted = [result for result in results if result.status in (_EXAMINED if profiler.verdict else _MEASURED)]
+        if not wanted:
+            continue
+        captures = [_capture(experiment, result, commit) for result in wanted]
         profiles = _under(profiler, subject, captures, settings.timeout_s, on_event)
-        for result in passed:
+        for result in wanted:
             one = profiles[result.variant]
             found[result.variant].append(one)
             result.profile = merged(found[result.variant])
             result.profile.metrics.update(counted_traffic(result.metrics, result.profile.metrics))
             if profiler.verdict and one.findings:
-                result.status = Status.INCORRECT
+                result.status = Status.INCORRECT if result.status is Status.PASSED else result.status
                 result.message = "; ".join(filter(None, [result.message, _verdict(tool, one)]))
 
 

@@ -114,3 +114,22 @@ def test_a_profiler_that_breaks_leaves_the_times(
     with pytest.raises(KeyboardInterrupt):
         profile(experiment, subject, [result], Commit("c0ffee", False), lambda *event: None)
     assert (result.metrics, result.samples) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "examined"),
+    [(Status.INCORRECT, True), (Status.RUNTIME_ERROR, True), (Status.TIMEOUT, False), (Status.SKIPPED, False)],
+)
+def test_a_sanitizer_also_looks_at_what_went_wrong(
+    experiment: Experiment, result: Result, monkeypatch: pytest.MonkeyPatch, status: Status, examined: bool
+) -> None:
+    told = Told(Profile(ProfileStatus.OK, findings=[Finding("race", "k in k.cu:3")]), verdict=True)
+    monkeypatch.setattr(profiling, "open_profiler", lambda tool, settings: told)
+    result.status, result.message = status, "wrong"
+    profile(experiment, Quiet(), [result], Commit("c0ffee", False), lambda *event: None)
+    assert result.status is status
+    assert result.message == ("wrong; [told] race k in k.cu:3" if examined else "wrong")
+    told.verdict = False
+    result.profile = Profile()
+    profile(experiment, Quiet(), [result], Commit("c0ffee", False), lambda *event: None)
+    assert result.profile.status is ProfileStatus.OFF
