@@ -21,7 +21,7 @@ from runner.profile import isolate, nvtx
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject, Window
 from runner.profile.find_tool import Found, Tool
 from runner.profile.nsys_command import command_line, gpu_metrics
-from runner.profile.nsys_missing import UNFINISHED, disk_full, failed_program, why_missing
+from runner.profile.nsys_missing import LOST_EVENTS, UNFINISHED, disk_full, failed_program, lost_events, why_missing
 from runner.profile.nsys_session import SessionWindow
 from runner.profile.range_table import write_ranges
 from runner.profile.raw import raw_report
@@ -146,6 +146,8 @@ class NsysProfiler:
             profile.status, profile.reason = ProfileStatus.FAILED, lacks
             return profile
         fill(profile, trace, capture.range, launch.steps)
+        if capture.holds == "anything" and LOST_EVENTS in ended.output:
+            profile.reason = lost_events(self._nsys().version)
         if failed := failed_program(launch, ended):
             profile.status, profile.reason = ProfileStatus.FAILED, f"{failed}; the report tells of that run"
         return profile

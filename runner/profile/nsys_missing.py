@@ -13,6 +13,8 @@ from runner.profile.report import last_words
 
 UNFINISHED = ".qdstrm"
 """Suffix of what is left when a report's last step, the import, did not run."""
+LOST_EVENTS = "Errors occurred while processing the raw events"
+"""The tool's words, on its output, when what it collected could not all be imported."""
 FULL = 8 << 20
 """Bytes. With less left on its disk this tool fails without saying why, or hangs (seen with 2023.4)."""
 
@@ -53,6 +55,14 @@ def disk_full(scratch: Path, output: str) -> str:
     if "No space left on device" in output or shutil.disk_usage(scratch).free < FULL:
         return f"the disk that holds {scratch.parent} is full; free space, or set TMPDIR to another disk"
     return ""
+
+
+def lost_events(version: str) -> str:
+    """Why the report of a program may lack kernels: seen when the program's CUDA libraries were newer than the tool."""
+    return (
+        f"nsys {version} could not process all events that it collected, so kernels may be missing from the tables: use "
+        "an Nsight Systems as new as the CUDA libraries that the program loads, or profiler=ncu"
+    )
 
 
 def failed_program(launch: Launch, ended: Ended) -> str:

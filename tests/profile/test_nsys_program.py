@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -182,3 +183,14 @@ def test_what_the_tool_says_when_a_window_fails_is_kept(pretend_nsys: Pretend, t
         finally:
             marked.kill()
     assert window.problem == "nsys start ended with code 1 (Collection start is not allowed in this state.)"
+
+
+def test_a_report_that_lacks_events_says_so(nsys: Path, run_worker: Run, captures: Captures) -> None:
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a"), WHOLE)
+    ended = run_worker(launch, "0", "a")
+    said = replace(ended, output=f"{ended.output}\n**** Errors occurred while processing the raw events. ****")
+    (profile,) = profiler.collect(launch, said)
+    assert profile.status is ProfileStatus.OK
+    assert "kernels may be missing" in profile.reason
+    assert "Nsight Systems as new as" in profile.reason
