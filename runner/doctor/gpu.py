@@ -32,7 +32,8 @@ print(cuda.bindings.__version__, "for CUDA", f"{version // 1000}.{version % 1000
 _CUPTI = """
 import importlib.metadata
 from cupti import cupti
-print(importlib.metadata.version("cupti-python"), "with CUPTI", cupti.get_version())
+cupti.get_timestamp()  # the package loads NVIDIA's library when it is first asked for something
+print(importlib.metadata.version("cupti-python"))
 """
 
 
