@@ -76,7 +76,9 @@ def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
     profiler = experiment.config.profiler
     if "ncu" in profiler.tools:
         limit = f"at most {profiler.launch_count}" if profiler.launch_count else "all"
-        console.print(f"  ncu {profiler.sections}: {SETS[profiler.sections].cost}; {limit} launches of a variant's step")
+        console.print(
+            f"  ncu {profiler.sections}: {SETS[profiler.sections].cost}; {limit} launches of a variant's step"
+        )
     for unit, request in experiment.requests.items():
         console.print(f"  compile {unit}: {escape(shlex.join(command_line(request)))}")
 

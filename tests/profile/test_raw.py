@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from runner.profile import raw
+from runner.result import files
 from runner.result.model import RawReport
 
 
 def test_size_and_hash_of_a_file_beside_and_of_one_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw, "_CHUNK", 4)
-    content = b"more than one chunk"
+    monkeypatch.setattr(files, "_BLOCK", 4)
+    content = b"more than one block"
     for variant in ("a", "b"):
         (tmp_path / variant).mkdir()
     (tmp_path / "a" / "x.nsys-rep").write_bytes(content)
