@@ -60,7 +60,7 @@ def disk_full(scratch: Path, output: str) -> str:
 def lost_events(version: str) -> str:
     """Why the report of a program may lack kernels: seen when the program's CUDA libraries were newer than the tool."""
     return (
-        f"nsys {version} could not process all events that it collected, so kernels may be missing from the tables: use "
+        f"nsys {version} could not process all events that it collected, so kernels may be missing: use "
         "an Nsight Systems as new as the CUDA libraries that the program loads, or profiler=ncu"
     )
 
