@@ -105,5 +105,6 @@ def _lines(log: str, kind: str) -> list[str]:
 
 
 def _quoted(lines: list[str]) -> str:
-    said = [line.strip() for line in lines if line.strip()]
-    return f" ({said[-1]})" if said else ""
+    """The last two things said, without where to read more."""
+    said = [line.strip().rstrip(".") for line in lines if line.strip() and "https://" not in line]
+    return f" ({'; '.join(said[-2:])})" if said else ""

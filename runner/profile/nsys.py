@@ -147,7 +147,9 @@ class NsysProfiler:
             return profile
         fill(profile, trace, capture.range, launch.steps)
         if capture.holds == "anything" and LOST_EVENTS in ended.output:
-            profile.reason = lost_events(self._nsys().version)
+            # What is missing would pass for idle time.
+            profile.metrics, profile.gaps = {}, []
+            profile.status, profile.reason = ProfileStatus.FAILED, lost_events(self._nsys().version)
         if failed := failed_program(launch, ended):
             profile.status, profile.reason = ProfileStatus.FAILED, f"{failed}; the report tells of that run"
         return profile

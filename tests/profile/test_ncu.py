@@ -284,7 +284,7 @@ def test_missing_permission_is_learnt_once(tmp_path: Path, pretend_ncu: Pretend)
 
 NOTHING = "==WARNING== No kernels were profiled.\n"
 FAILURES: dict[str, tuple[dict[str, str], str, Ended, str]] = {
-    "no kernel": ({}, NOTHING, Ended(0), "no kernel was profiled (No kernels were profiled.)"),
+    "no kernel": ({}, NOTHING, Ended(0), "no kernel was profiled (No kernels were profiled)"),
     "filter": ({"kernels": "gemm"}, NOTHING, Ended(0), "none matches profiler.kernels=gemm"),
     "range": (
         {"replay": "range"},

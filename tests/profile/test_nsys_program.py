@@ -191,6 +191,8 @@ def test_a_report_that_lacks_events_says_so(nsys: Path, run_worker: Run, capture
     ended = run_worker(launch, "0", "a")
     said = replace(ended, output=f"{ended.output}\n**** Errors occurred while processing the raw events. ****")
     (profile,) = profiler.collect(launch, said)
-    assert profile.status is ProfileStatus.OK
+    assert profile.status is ProfileStatus.FAILED
     assert "kernels may be missing" in profile.reason
+    assert (profile.metrics, profile.gaps) == ({}, [])
+    assert profile.reports
     assert "Nsight Systems as new as" in profile.reason
