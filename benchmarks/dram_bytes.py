@@ -104,7 +104,7 @@ POINTS = (
 )
 """In the order of the table. Within 60 GB of memory each."""
 
-FACTS = ("driver", "cuda", "nvcc", "git_commit", "git_dirty")
+VERSIONS = {"driver": "driver", "CUDA": "cuda", "nvcc": "nvcc"}
 CLOCKS = ("sm_clock_mhz", "memory_clock_mhz")
 COLUMNS = (
     "family",
@@ -131,12 +131,12 @@ def main() -> int:
             for number, line in enumerate(pool.map(lambda point: run(point, options.gpu, runs), chosen), 1):
                 print(f"[{number}/{len(chosen)} {time.monotonic() - begin:4.0f} s] {line}", flush=True)
     rows: list[dict[str, str]] = []
-    facts: dict[str, Any] = {}
+    facts: list[dict[str, str]] = []
     for point in chosen:
         for result in results(runs / point.name):
             rows.append(row(point, result))
-            facts = facts or facts_of(result)
-    write(out, rows, facts, options.gpu)
+            facts.append(facts_of(result))
+    write(out, rows, facts)
     unexplained = [one for one in rows if not one["reason"] and differs(one)]
     missing = [point.name for point in chosen if not list(results(runs / point.name))]
     for one in unexplained:
@@ -225,35 +225,33 @@ def differs(one: dict[str, str]) -> bool:
     return not ratio or abs(float(ratio) - 1) > TOLERANCE
 
 
-def facts_of(result: dict[str, Any]) -> dict[str, Any]:
-    """Where and when the runs were made."""
+def facts_of(result: dict[str, Any]) -> dict[str, str]:
+    """Where and when a run was made."""
     environment = result["environment"]
-    facts = {name: environment.get(name, "") for name in FACTS}
-    facts["gpu"] = environment.get("device", {}).get("name", "")
-    facts["date"] = result["started"][:10]
     state = environment.get("gpu_state", {})
-    facts["clocks"] = ", ".join(f"{name} {state[name]}" for name in CLOCKS if name in state)
-    return facts
+    return {
+        "GPU": environment.get("device", {}).get("name", ""),
+        **{name: str(environment.get(key, "")) for name, key in VERSIONS.items()},
+        "clocks": ", ".join(f"{name} {state[name]}" for name in CLOCKS if name in state),
+        "date": result["started"][:10],
+        "commit": environment.get("git_commit", "") + (" with changes" if environment.get("git_dirty") else ""),
+    }
 
 
-def write(out: Path, rows: Sequence[dict[str, str]], facts: dict[str, Any], gpu: str) -> None:
+def write(out: Path, rows: Sequence[dict[str, str]], facts: Sequence[dict[str, str]]) -> None:
     """The table as CSV and as Markdown."""
     with (out / "dram_bytes.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
     within = sum(not differs(one) for one in rows)
-    dirty = "with uncommitted changes" if facts.get("git_dirty") else "clean checkout"
     lines = [
         "# Declared bytes against counted DRAM bytes",
         "",
         f"Written by `benchmarks/dram_bytes.py`: {len(rows)} variants, {within} within {TOLERANCE:.0%}. Gigabytes "
         "(1e9) of one step; counted by Nsight Compute, one pass a kernel, the L2 emptied before each.",
         "",
-        f"* GPU: {facts.get('gpu') or gpu}, driver {facts.get('driver', '')}, CUDA {facts.get('cuda', '')}, "
-        f"nvcc {facts.get('nvcc', '')}; {facts.get('clocks', '')}",
-        f"* date: {facts.get('date', '')}",
-        f"* commit: {facts.get('git_commit', '')}, {dirty}",
+        *(f"* {name}: {', '.join(sorted({fact[name] for fact in facts}))}" for name in (facts[0] if facts else ())),
         f"* each family: `python -m runner kernel=… {' '.join(COMMON)}`, with the sizes as `kernel.params.…`",
         "",
         "| family | variant | sizes | declared read | written | counted read | written | declared / counted | reason |",

@@ -121,8 +121,8 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     page = (tmp_path / "README.md").read_text()
     assert "3 variants, 1 within 5%" in page
     assert "| logits_processor | fused | B=1024 V=524288 | 1.000 | 1.000 | 1.025 | 1.025 | 0.9756 |  |" in page
-    assert "GPU: NVIDIA H200, driver 580" in page
-    assert "date: 2026-01-31" in page
+    assert "* GPU: NVIDIA H200\n* driver: 580\n" in page
+    assert "* date: 2026-01-31\n* commit: abc\n" in page
 
 
 def test_what_was_not_counted_is_not_green(
