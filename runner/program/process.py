@@ -58,8 +58,6 @@ class Process:
         self.mark = uuid.uuid4().hex
         self.killed = False
         """It had to be killed."""
-        self.killed = False
-        """It had to be killed."""
         self.left_behind = 0
         """Processes that had to be ended after the program had ended by itself."""
         variables = {**os.environ, **command.environment, **(environment or {}), family.MARK: self.mark}
@@ -120,7 +118,6 @@ class Process:
     def end(self, grace_s: float = 0.0) -> None:
         """Kills the program if it still runs, and all that it left behind; then its output is complete. Idempotent."""
         by_itself = self._ended.is_set()
-        self.killed = self.killed or not by_itself
         self.killed = self.killed or not by_itself
         deadline = time.monotonic() + (grace_s if by_itself else 0.0)
         left = self.members()
