@@ -162,10 +162,7 @@ def metrics(samples: Samples) -> dict[str, float]:
     if clocks:
         found["gpu_clock_mhz_min"] = min(map(min, clocks))
         found["gpu_clock_mhz_median"] = min(map(statistics.median, clocks))
-    for name, what in (
-        ("gpu_temperature_c_max", "temperature_c"),
-        ("gpu_memory_used_mb_max", "memory_usage_megabytes"),
-    ):
+    for what, name in _HIGHEST.items():
         if of(what):
             found[name] = max(map(max, of(what)))
     if of("throttled"):
