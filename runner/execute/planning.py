@@ -18,12 +18,13 @@ from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
 from runner.paths import cuda_src_dir
 from runner.plan.command import make_command_plan
-from runner.plan.errors import PlanError, TooLarge
+from runner.plan.errors import FamilyError, PlanError, TooLarge
 from runner.plan.model import Plan, Target
 from runner.plan.planner import make_plan
 from runner.report.comparison import Earlier, load
 from runner.result.document import DocumentError
 from runner.result.model import Status
+from runner.timeline.categories import user_rules
 
 _LONGEST = 80
 """Characters of an override in a title."""
@@ -43,6 +44,8 @@ class Experiment:
     refused: tuple[Status, str] | None = None
     devices: tuple[DeviceInfo, ...] = ()
     rules: tuple[Rule, ...] = ()
+    categories: tuple[Path, ...] = ()
+    """The user's files of rules for the categories of kernels."""
     """Of the diagnosis, the user's own among them."""
     earlier: Earlier | None = None
     """What ``compare_to`` names."""
@@ -76,11 +79,19 @@ def _earlier(path: str) -> Earlier | None:
         raise PlanError("compare_to", path, str(error)) from error
 
 
+def _categories(folders: Sequence[Path]) -> tuple[Path, ...]:
+    try:
+        return user_rules(folders)
+    except ValueError as error:
+        raise FamilyError(str(error)) from error
+
+
 def plan(experiment: Experiment, target: Target) -> None:
     """Fills in plan, settings and compile requests, or the reason for refusing."""
     config = experiment.config
     try:
         experiment.rules = rules(experiment.point.config_dirs)
+        experiment.categories = _categories(experiment.point.config_dirs)
         experiment.earlier = _earlier(config.compare_to)
         experiment.settings = measure_settings(config.measure, target.backend)
         if config.kernel.kind == "command":

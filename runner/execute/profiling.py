@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 from runner.config.schema import Profiler as ProfilerConfig
 from runner.execute.experiment import folder_of
@@ -35,10 +37,12 @@ _EXAMINED = (Status.PASSED, Status.INCORRECT, Status.RUNTIME_ERROR)
 """A variant that gave a wrong result or crashed can be run once more to see why; one that never ended, not."""
 
 
-def profile_settings(config: ProfilerConfig) -> ProfileSettings:
-    """The ``profiler`` group as the tools take it."""
-    values = {field.name: getattr(config, field.name) for field in fields(ProfileSettings)}
-    return ProfileSettings(**{**values, "trace": tuple(config.trace)})
+def profile_settings(config: ProfilerConfig, categories: tuple[Path, ...] = ()) -> ProfileSettings:
+    """The ``profiler`` group as the tools take it, with the user's rules for the categories of kernels."""
+    values: dict[str, Any] = {
+        field.name: getattr(config, field.name) for field in fields(ProfileSettings) if field.name != "categories"
+    }
+    return ProfileSettings(**{**values, "trace": tuple(config.trace)}, categories=categories)
 
 
 def profile(
@@ -49,7 +53,7 @@ def profile(
     had passed."""
     if experiment.plan is None:
         return
-    settings = profile_settings(experiment.config.profiler)
+    settings = profile_settings(experiment.config.profiler, experiment.categories)
     found: dict[str, list[Profile]] = {result.variant: [] for result in results}
     for tool in experiment.config.profiler.tools:
         profiler = open_profiler(tool, settings)

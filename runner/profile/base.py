@@ -51,6 +51,8 @@ class ProfileSettings:
     replay: str = "kernel"
     """Nsight Compute: ``kernel`` (each kernel again for every pass), ``range`` (the whole captured range) or
     ``application`` (the whole process)."""
+    categories: tuple[Path, ...] = ()
+    """Files of rules that sort kernels into categories, asked before ours."""
     interval_s: float = 0.1
     """``monitor``: time between two samples."""
     duration_s: float = 3.0

@@ -145,7 +145,7 @@ class NsysProfiler:
         if lacks := self._what_lacks(capture, profile.ranges, trace):
             profile.status, profile.reason = ProfileStatus.FAILED, lacks
             return profile
-        fill(profile, trace, capture.range, launch.steps)
+        fill(profile, trace, capture.range, launch.steps, self._settings.categories)
         if capture.holds == "anything" and LOST_EVENTS in ended.output:
             # What is missing would pass for idle time.
             profile.metrics, profile.gaps = {}, []

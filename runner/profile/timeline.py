@@ -79,7 +79,7 @@ class TimelineProfiler:
         profile.reason = _what_lacks(capture, trace)
         try:
             if not profile.reason:
-                fill(profile, trace, capture.range, launch.steps)
+                fill(profile, trace, capture.range, launch.steps, self._settings.categories)
                 profile.status = ProfileStatus.OK
                 profile.artifacts += write_tables(profile, capture.folder, capture.name)
             profile.artifacts.append(_write_trace(events, capture))

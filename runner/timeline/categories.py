@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 
 RULES = Path(__file__).with_name("categories.yaml")
+USER_FILE = "categories.yaml"
+"""In a folder of the user's own options: rules that are asked before ours."""
 CATEGORIES = (
     "matmul", "attention", "norm", "rope", "elementwise", "sampler", "quantise", "reduction", "moe", "memcpy", "memset",
     "communication", "other",
@@ -37,10 +39,17 @@ class Categories:
         return self._known[key]
 
 
+def user_rules(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """The rules' files in ``folders``, found to be right. Raises ``ValueError`` as ``Categories`` does."""
+    files = tuple(path for folder in folders if (path := folder / USER_FILE).is_file())
+    Categories(files)
+    return files
+
+
 def _rules(path: Path) -> list[tuple[str, re.Pattern[str]]]:
     try:
         entries: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path}: no valid YAML ({error})") from error
     if not isinstance(entries, list):
         raise ValueError(f"{path}: expected a list of rules, each with category and match")

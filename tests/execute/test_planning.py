@@ -9,6 +9,7 @@ import pytest
 from runner.config.points import Point
 from runner.diagnose.rules import USER_FILE
 from runner.execute.planning import Experiment, plan
+from runner.execute.profiling import profile_settings
 from runner.result import document
 from runner.result.model import Status
 from tests import synthetic
@@ -48,3 +49,18 @@ def test_an_earlier_run_is_read_once_before_the_experiment(experiment: Experimen
     experiment.config.compare_to = str(written)
     plan(experiment, HOST)
     assert experiment.earlier is not None and [one.variant for one in experiment.earlier.results] == ["q8"]
+
+
+def test_a_wrong_rule_for_categories_is_refused(experiment: Experiment, tmp_path: Path) -> None:
+    (tmp_path / "categories.yaml").write_text("- category: mine\n  match: '('\n")
+    plan(experiment, HOST)
+    assert experiment.plan is None and experiment.refused is not None
+    assert experiment.refused[0] is Status.INVALID_CONFIG
+    assert "categories.yaml, rule 1: match='(' is no regular expression" in experiment.refused[1]
+
+
+def test_the_users_categories_reach_the_profilers(experiment: Experiment, tmp_path: Path) -> None:
+    own = tmp_path / "categories.yaml"
+    own.write_text("- category: mine\n  match: kv_scan\n")
+    plan(experiment, HOST)
+    assert profile_settings(experiment.config.profiler, experiment.categories).categories == (own,)

@@ -32,7 +32,7 @@ NAMES = {
     ],
     "elementwise": [
         "vectorized_elementwise_kernel", "triton_poi_fused_add_mul_0", "residual_add_kernel", "act_and_mul_kernel",
-        "silu_mul_kernel",
+        "silu_mul_kernel", "cupy_exp__float32_float32", "cupy_arange__float_float_float32",
     ],
     "sampler": [
         "sampler_argmax_kernel", "argmax_hidden_kernel", "TopKTopPSamplingFromProbKernel", "top_p_cutoff_kernel",
@@ -40,7 +40,7 @@ NAMES = {
     "quantise": ["quantize_int8_kernel", "head_absmax_kernel", "scaled_fp8_quant_kernel", "dequantize_4bit"],
     "reduction": [
         "reduce_kernel", "triton_red_fused_mean_1", "DeviceScanKernel", "DeviceRadixSortOnesweepKernel",
-        "softmax_kernel",
+        "softmax_kernel", "cupy_sum", "cupy_amax",
     ],
     "moe": ["moe_align_block_size_kernel", "fused_moe_kernel", "compact_expert_affine_kernel", "topkGatingSoftmax"],
     "memcpy": ["CatArrayBatchedCopy", "bshd_to_bhsd_kernel", "index_select_cuda_kernel"],
