@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from runner.plan.expressions import Value
 from runner.result.model import KernelCounters, KernelUse, Profile, Result
 
-_ON_DEVICE = ("memcpy", "memset")
-"""Categories of the kernel table that are no kernels."""
+_COPIES_AND_FILLS = ("memcpy", "memset")
+"""Their categories, which kernels that copy or fill may have too."""
 
 
 def facts(result: Result) -> dict[str, Value]:
@@ -62,9 +62,9 @@ def _target(result: Result) -> Iterator[tuple[str, Value]]:
 def _dominant(profile: Profile) -> Iterator[tuple[str, Value]]:
     """Of the kernel that takes most of the device's time: its launch, its share and its counters. Without a timeline
     the counted kernel with the most time, and without times the first one counted."""
-    kernels = [use for use in profile.kernels if use.category not in _ON_DEVICE]
+    kernels = [use for use in profile.kernels if _is_kernel(use)]
     for other in profile.kernels:
-        if other.category in _ON_DEVICE:
+        if not _is_kernel(other):
             yield f"share_{other.name}", other.share
     for category in profile.categories:
         yield f"category_{category.category}", category.share
@@ -89,6 +89,11 @@ def _dominant(profile: Profile) -> Iterator[tuple[str, Value]]:
         reason, share = next(iter(counted.stalls.items()))
         yield "stall", reason.replace("_", " ")
         yield "stall_share", share
+
+
+def _is_kernel(use: KernelUse) -> bool:
+    """A row of the kernel table that is a kernel or a graph: the copies and fills of the driver have no grid."""
+    return bool(use.grid) or use.category not in _COPIES_AND_FILLS
 
 
 def _counted(profile: Profile, kernels: list[KernelUse]) -> KernelCounters | None:
@@ -135,7 +140,7 @@ def _idle(result: Result, found: Mapping[str, Value]) -> Iterator[tuple[str, Val
 def _work_per_step(profile: Profile) -> float | None:
     """Time in which a device does anything, per step; the mean over the devices."""
     per_step = profile.metrics.get("kernel_time_us_per_step")
-    kernels = sum(use.total_us for use in profile.kernels if use.category not in _ON_DEVICE)
+    kernels = sum(use.total_us for use in profile.kernels if _is_kernel(use))
     if not per_step or not kernels or not profile.gaps:
         return None
     own = [use for use in profile.gaps if use.range == profile.gaps[0].range]

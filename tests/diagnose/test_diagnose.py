@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from runner.diagnose.diagnose import ON_A_GPU, diagnose
+from runner.diagnose.facts import facts
 from runner.diagnose.rules import Line, Rule
 from runner.result.model import (
     Diagnosis,
@@ -217,6 +218,18 @@ def test_gaps_that_only_the_tracing_made_are_no_cause() -> None:
     assert diagnose(result).bound == "launches"
     result.metrics["time_us"] = 310.0
     assert "launches" not in {cause.bound for cause in diagnose(result).causes if cause.confidence == "sure"}
+
+
+def test_a_kernel_that_copies_is_a_kernel() -> None:
+    """Two kernels of 300 µs a step leave the device idle for 400 µs, whatever category their names belong to."""
+    result = traced(0.4, "launch", kernel_time_us_per_step=600.0)
+    result.profile.kernels.append(KernelUse("gather_rows", "memcpy", 100, 300.0, 3.0, 0.5, grid="64x1x1"))
+    found = facts(result)
+    assert found["idle_share"] == pytest.approx(0.4)
+    assert "share_gather_rows" not in found
+    result.profile.kernels[1].total_us = 900.0
+    result.profile.kernels.sort(key=lambda use: -use.total_us)
+    assert facts(result)["kernel"] == "gather_rows"
 
 
 def test_the_utilisation_of_the_gpu_is_no_sign() -> None:
