@@ -217,7 +217,7 @@ def command_line(ncu: Path, settings: ProfileSettings, scratch: Path, subject: S
     # Free clocks, as in the timed run; cold caches for every pass, as in its cold series.
     command += ["--clock-control", "none", "--cache-control", "all", "--nvtx", "-f"]
     command += ["--export", str(scratch / _STEM), "--log-file", str(scratch / LOG)]
-    command += ["--replay-mode", settings.replay, *SETS[settings.sections].arguments]
+    command += ["--replay-mode", settings.replay, *SETS[settings.sections].arguments(settings.replay)]
     if settings.kernels:
         command += ["--kernel-name", f"regex:{settings.kernels}"]
     if settings.launch_skip:

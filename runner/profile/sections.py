@@ -35,6 +35,8 @@ MIX = (
     "smsp__sass_branch_targets_threads_divergent.sum",
 )
 """What kinds of instructions were executed."""
+_INSTRUMENTED = ("SourceCounters", "InstructionStats")
+"""Sections that count by instrumenting instructions."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,14 @@ class SectionSet:
     whole: bool = False
     """The tool's own set ``full`` instead of ``sections``."""
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The part of the command line that asks for it."""
-        sections = ("--set", "full") if self.whole else tuple(f"--section={name}" for name in self.sections)
-        return (*sections, f"--metrics={','.join(self.metrics)}")
+    def arguments(self, replay: str) -> tuple[str, ...]:
+        """The part of the command line that asks for it. A range cannot be replayed with instrumented instructions, so
+        what counts them is left out there."""
+        ranged = replay == "range"
+        kept = [name for name in self.sections if not (ranged and name in _INSTRUMENTED)]
+        sections = ("--set", "full") if self.whole else tuple(f"--section={name}" for name in kept)
+        metrics = [name for name in self.metrics if not (ranged and "__sass_" in name)]
+        return (*sections, f"--metrics={','.join(metrics)}")
 
 
 SETS: dict[str, SectionSet] = {

@@ -102,7 +102,7 @@ def test_the_command_for_a_worker() -> None:
         "/scratch/ncu.log",
         "--replay-mode",
         "kernel",
-        *SETS["traffic"].arguments,
+        *SETS["traffic"].arguments("kernel"),
         "--kernel-name",
         "regex:kv_scan.*|rope",
         "--launch-skip",
