@@ -82,7 +82,7 @@ class TimelineProfiler:
                 fill(profile, trace, capture.range, launch.steps, self._settings.categories)
                 profile.status = ProfileStatus.OK
                 profile.artifacts += write_tables(profile, capture.folder, capture.name)
-            profile.artifacts.append(_write_trace(events, capture))
+            profile.artifacts.append(_write_trace(trace, capture))
         except OSError as error:
             profile.status = ProfileStatus.FAILED
             profile.reason = f"the trace could not be filed in {capture.folder}: {error.strerror or error}"
@@ -119,11 +119,11 @@ def _what_lacks(capture: Capture, trace: Trace) -> str:
     return ""
 
 
-def _write_trace(events: Sequence[TraceEvent], capture: Capture) -> str:
+def _write_trace(trace: Trace, capture: Capture) -> str:
     """Writes the trace, packed when it is large, and returns its file's name. Raises ``OSError``."""
     capture.folder.mkdir(parents=True, exist_ok=True)
     path = capture.folder / f"{capture.name}{SUFFIX}"
-    chrome.write(events, path, capture.range)
+    chrome.write(trace, path, capture.range)
     if path.stat().st_size <= PACK_FROM_BYTES:
         return path.name
     packed = path.with_name(f"{path.name}.gz")

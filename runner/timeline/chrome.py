@@ -7,12 +7,12 @@ for each device with its streams, and an arrow from each call to the device work
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from runner.result.model import TraceEvent
-from runner.timeline.trace import DEVICE_KINDS
+from runner.timeline.trace import DEVICE_KINDS, Trace
 
 _HOST = 0
 """Number of the host as a process; device ``n`` has ``n + 1``."""
@@ -20,15 +20,9 @@ _HOST = 0
 Entry = dict[str, Any]
 
 
-def write(
-    events: Sequence[TraceEvent],
-    path: Path,
-    title: str,
-    threads: Mapping[int, str] | None = None,
-    gpus: Mapping[int, str] | None = None,
-) -> None:
-    """``threads`` and ``gpus``: names by number, where they are known."""
-    entries = [*_names(events, threads or {}, gpus or {}), *_timed(events)]
+def write(trace: Trace, path: Path, title: str) -> None:
+    """Raises ``OSError``."""
+    entries = [*_names(trace), *_timed(trace.events)]
     with path.open("w", encoding="utf-8") as file:
         # One entry a line: a million of them need no second copy in memory, and stay readable.
         file.write(f'{{"displayTimeUnit": "ms", "otherData": {{"title": {json.dumps(title)}}}, "traceEvents": [\n')
@@ -42,15 +36,15 @@ def _place(event: TraceEvent) -> tuple[int, int]:
     return (event.device + 1, event.stream) if event.kind in DEVICE_KINDS else (_HOST, event.thread)
 
 
-def _names(events: Sequence[TraceEvent], threads: Mapping[int, str], gpus: Mapping[int, str]) -> Iterator[Entry]:
-    places = sorted({_place(event) for event in events})
+def _names(trace: Trace) -> Iterator[Entry]:
+    places = sorted({_place(event) for event in trace.events})
     for process in sorted({process for process, _ in places}):
         device = process - 1
-        name = "Host" if process == _HOST else " ".join(filter(None, (f"Device {device}", gpus.get(device, ""))))
+        name = "Host" if process == _HOST else " ".join(filter(None, (f"Device {device}", trace.gpus.get(device, ""))))
         yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": process, "args": {"sort_index": process}}
     for process, number in places:
-        name = threads.get(number, f"Thread {number}") if process == _HOST else f"Stream {number}"
+        name = trace.threads.get(number, f"Thread {number}") if process == _HOST else f"Stream {number}"
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": number, "args": {"name": name}}
 
 

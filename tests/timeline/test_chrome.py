@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runner.timeline.chrome import write
+from runner.timeline.trace import Trace
 from tests.timeline.made import REPORTS, call, kernel, report, span
 
 
@@ -20,7 +21,7 @@ def written(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", REPORTS)
 def test_every_event_is_in_the_file_in_order_and_in_microseconds(name: str, tmp_path: Path) -> None:
     trace = report(name)
-    write(trace.events, tmp_path / "trace.json", name, trace.threads, trace.gpus)
+    write(trace, tmp_path / "trace.json", name)
     entries = written(tmp_path / "trace.json")
     complete = [entry for entry in entries if entry["ph"] == "X"]
     assert len(complete) == len(trace.events)
@@ -40,7 +41,7 @@ def test_places_have_names_and_calls_arrows(tmp_path: Path) -> None:
         call("cuGraphLaunch", 10, 20, 5, thread=23),
         span(0, 60),
     ]
-    write(events, tmp_path / "trace.json", "a title", {23: "python3"}, {1: "H200"})
+    write(Trace(events, {23: "python3"}, {1: "H200"}), tmp_path / "trace.json", "a title")
     entries = written(tmp_path / "trace.json")
     names = {(e["pid"], e.get("tid")): e["args"]["name"] for e in entries if e["ph"] == "M" and "name" in e["args"]}
     assert names == {
@@ -58,5 +59,5 @@ def test_places_have_names_and_calls_arrows(tmp_path: Path) -> None:
 
 
 def test_no_events_make_an_empty_file(tmp_path: Path) -> None:
-    write([], tmp_path / "trace.json", "nothing")
+    write(Trace(), tmp_path / "trace.json", "nothing")
     assert written(tmp_path / "trace.json") == []
