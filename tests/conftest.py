@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.profile.find_tool import Missing
 from runner.profile.nsys import TOOL
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -40,7 +41,7 @@ def gpu_reason() -> str:
 def nsys_reason() -> str:
     """Why tests marked ``nsys`` cannot run here; empty when they can."""
     found = TOOL.find()
-    return found if isinstance(found, str) else ""
+    return str(found) if isinstance(found, Missing) else ""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

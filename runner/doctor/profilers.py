@@ -8,7 +8,7 @@ import sys
 from runner.backend import nvml
 from runner.doctor.model import Answer, Probe, broken, missing, ok, run
 from runner.profile import ncu, ncu_failures, nsys, nvtx
-from runner.profile.find_tool import Tool
+from runner.profile.find_tool import Found, Tool
 from runner.profile.sanitizer import COMPUTE_SANITIZER
 
 _COUNT_S = 120.0
@@ -44,18 +44,14 @@ def probes() -> list[Probe]:
 
 def _tool(tool: Tool) -> Answer:
     found = tool.find()
-    return _absent(found) if isinstance(found, str) else ok(f"{found.path}: {found.version}")
-
-
-def _absent(reason: str) -> Answer:
-    """The reason ends in the hint, after its last semicolon but those of the hint itself."""
-    what, _, hint = reason.partition("; ")
-    return (broken if "not a working" in what or "does not run" in what else missing)(what, hint)
+    if isinstance(found, Found):
+        return ok(f"{found.path}: {found.version}")
+    return (broken if found.broken else missing)(found.what, found.hint)
 
 
 def ranges() -> Answer:
     found = nsys.TOOL.find()
-    problem = nvtx.unrecorded(nvtx.version(), "" if isinstance(found, str) else found.version)
+    problem = nvtx.unrecorded(nvtx.version(), found.version if isinstance(found, Found) else "")
     if not problem:
         return ok(nvtx.version())
     what, _, mend = problem.rpartition(": ")
@@ -65,7 +61,7 @@ def ranges() -> Answer:
 def counters() -> Answer:
     """A kernel is counted for real: only that tells whether the driver allows it."""
     found = ncu.TOOL.find()
-    if isinstance(found, str):
+    if not isinstance(found, Found):
         return missing("cannot be tried without Nsight Compute", "install Nsight Compute")
     if not nvml.detect():
         return missing("cannot be tried without a GPU", "without a GPU nothing is to be done")

@@ -29,6 +29,20 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """Why a tool cannot be used; as text with the hint."""
+
+    what: str
+    hint: str
+    """How to get it."""
+    broken: bool
+    """One is here and does not run."""
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.hint}"
+
+
+@dataclass(frozen=True)
 class Tool:
     """A tool to look for; a candidate counts once it has told its version."""
 
@@ -43,21 +57,22 @@ class Tool:
     hint: str
     """How to get it."""
 
-    def find(self) -> Found | str:
-        """The first that runs, or the reason why there is none, with the hint."""
+    def find(self) -> Found | Missing:
+        """The first that runs, or the reason why there is none."""
         chosen = os.environ.get(self.variable, "")
         if chosen:
             version, problem = _version(chosen)
             if version:
                 return Found(Path(chosen), version)
-            return f"{self.variable}={chosen} is not a working {self.name} ({problem}); {self.hint}"
+            return Missing(f"{self.variable}={chosen} is not a working {self.name} ({problem})", self.hint, broken=True)
         broken = ""
         for path in self._candidates():
             version, problem = _version(path)
             if version:
                 return Found(Path(path), version)
             broken = broken or f"{path} does not run ({problem})"
-        return f"{self.title} is not available: {broken or f'no {self.name} was found'}; {self.hint}"
+        what = f"{self.title} is not available: {broken or f'no {self.name} was found'}"
+        return Missing(what, self.hint, bool(broken))
 
     def _candidates(self) -> Iterator[str]:
         on_path = shutil.which(self.name)
@@ -70,6 +85,13 @@ class Tool:
             for pattern in self.places:
                 # The newest first: folder names end in the version.
                 yield from sorted((str(path) for path in Path(root).glob(pattern)), reverse=True)
+
+
+def required(found: Found | Missing) -> Found:
+    """Raises ``RuntimeError`` for a tool that is missing."""
+    if isinstance(found, Missing):
+        raise RuntimeError(str(found))
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from runner.build.cache import cache_dir
 from runner.profile import counters, isolate, ncu_failures
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject
 from runner.profile.counters import Counted, CountersError
-from runner.profile.find_tool import Found, Tool
+from runner.profile.find_tool import Found, Tool, required
 from runner.profile.raw import raw_report
 from runner.profile.sections import SETS
 from runner.result.model import Profile, ProfileStatus
@@ -56,7 +56,7 @@ class NcuProfiler:
 
     @property
     def title(self) -> str:
-        return self.name if isinstance(self._found, str) else f"ncu {self._found.version}"
+        return f"ncu {self._found.version}" if isinstance(self._found, Found) else self.name
 
     def unavailable(self, subject: Subject) -> str:
         if subject.kind == "worker" and subject.backend != "cuda":
@@ -66,7 +66,7 @@ class NcuProfiler:
                 "profiler.replay=application starts the program once for every pass, which a program of "
                 "kernel=command allows and the worker does not: use profiler.replay=kernel or range"
             )
-        return self._found if isinstance(self._found, str) else _denied.get(str(self._found.path), "")
+        return _denied.get(str(self._found.path), "") if isinstance(self._found, Found) else str(self._found)
 
     def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
         """Raises ``RuntimeError`` when ncu is not available."""
@@ -203,9 +203,7 @@ class NcuProfiler:
         return counters.read(table)
 
     def _ncu(self) -> Found:
-        if isinstance(self._found, str):
-            raise RuntimeError(self._found)
-        return self._found
+        return required(self._found)
 
 
 def command_line(ncu: Path, settings: ProfileSettings, scratch: Path, subject: Subject) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from runner.profile import isolate, nvtx
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject, Window
-from runner.profile.find_tool import Found, Tool
+from runner.profile.find_tool import Found, Tool, required
 from runner.profile.nsys_command import command_line, gpu_metrics
 from runner.profile.nsys_missing import LOST_EVENTS, UNFINISHED, disk_full, failed_program, lost_events, why_missing
 from runner.profile.nsys_session import SessionWindow
@@ -63,10 +63,10 @@ class NsysProfiler:
 
     @property
     def title(self) -> str:
-        return self.name if isinstance(self._found, str) else f"nsys {self._found.version}"
+        return f"nsys {self._found.version}" if isinstance(self._found, Found) else self.name
 
     def unavailable(self, subject: Subject) -> str:
-        return self._found if isinstance(self._found, str) else ""
+        return "" if isinstance(self._found, Found) else str(self._found)
 
     def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
         """One process for all captures; one for each of a program, and where whole processes are captured.
@@ -230,9 +230,7 @@ class NsysProfiler:
         return why_missing(launch, ended, self._settings, self._nsys().version)
 
     def _nsys(self) -> Found:
-        if isinstance(self._found, str):
-            raise RuntimeError(self._found)
-        return self._found
+        return required(self._found)
 
 
 def _written(scratch: Path, suffix: str) -> list[Path]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject
-from runner.profile.find_tool import Tool
+from runner.profile.find_tool import Found, Tool, required
 from runner.profile.sanitizer_host import HostSanitizer
 from runner.profile.sanitizer_report import Reading, read
 from runner.result.model import Profile, ProfileStatus
@@ -45,26 +45,25 @@ class Sanitizer:
 
     @property
     def title(self) -> str:
-        if isinstance(self._found, str):
-            return self.name
-        return f"{self.name} {COMPUTE_SANITIZER.name} {self._found.version}"
+        if isinstance(self._found, Found):
+            return f"{self.name} {COMPUTE_SANITIZER.name} {self._found.version}"
+        return self.name
 
     def unavailable(self, subject: Subject) -> str:
         if _on_host(subject):
             return self._host.unavailable()
-        return self._found if isinstance(self._found, str) else ""
+        return "" if isinstance(self._found, Found) else str(self._found)
 
     def launches(self, captures: Sequence[Capture], subject: Subject) -> list[Launch]:
         """A process per variant: an error ends the context, and others could not run after it. Raises
         ``RuntimeError`` when compute-sanitizer is needed and not available."""
         if _on_host(subject):
             return self._host.launches(captures, subject)
-        if isinstance(self._found, str):
-            raise RuntimeError(self._found)
+        path = required(self._found).path
         launches = []
         for capture in captures:
             scratch = Path(tempfile.mkdtemp(prefix=f"runner-{self.name}-")).resolve()
-            command = command_line(self._found.path, self.name, self._settings, scratch / _LOG, subject.kind)
+            command = command_line(path, self.name, self._settings, scratch / _LOG, subject.kind)
             launches.append(Launch((capture,), scratch, command, backend=subject.backend))
         return launches
 

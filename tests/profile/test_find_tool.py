@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.profile import find_tool
-from runner.profile.find_tool import Found
+from runner.profile.find_tool import Found, Missing
 from runner.profile.nsys import TOOL
 
 VERSION = 'echo "NVIDIA Nsight Systems version {0}"'
@@ -36,10 +36,12 @@ def program(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 def test_nothing_found_gives_the_install_hint() -> None:
-    reason = TOOL.find()
-    assert isinstance(reason, str)
-    assert "no nsys was found" in reason
-    assert "nsight-systems-cli" in reason
+    missing = TOOL.find()
+    assert isinstance(missing, Missing)
+    assert "no nsys was found" in missing.what
+    assert "nsight-systems-cli" in missing.hint
+    assert not missing.broken
+    assert str(missing) == f"{missing.what}; {missing.hint}"
 
 
 def test_the_one_on_the_path_wins(program: Callable[[str, str], Path]) -> None:
@@ -59,10 +61,11 @@ def test_a_wrapper_that_fails_is_passed_over_for_the_newest_installed(
 
 def test_only_a_broken_one_is_named_with_its_message(program: Callable[[str, str], Path]) -> None:
     path = program("bin/nsys", "echo 'libfoo.so: cannot open shared object file' >&2; exit 127")
-    reason = TOOL.find()
-    assert isinstance(reason, str)
-    assert str(path) in reason
-    assert "libfoo.so" in reason
+    missing = TOOL.find()
+    assert isinstance(missing, Missing)
+    assert missing.broken
+    assert str(path) in missing.what
+    assert "libfoo.so" in missing.what
 
 
 def test_a_chosen_one_is_never_replaced_by_another(
@@ -70,17 +73,18 @@ def test_a_chosen_one_is_never_replaced_by_another(
 ) -> None:
     program("bin/nsys", VERSION.format("2023.4.1"))
     monkeypatch.setenv("RUNNER_NSYS", "/not/there/nsys")
-    reason = TOOL.find()
-    assert isinstance(reason, str)
-    assert "RUNNER_NSYS=/not/there/nsys" in reason
-    assert "no such file" in reason
+    missing = TOOL.find()
+    assert isinstance(missing, Missing)
+    assert missing.broken
+    assert "RUNNER_NSYS=/not/there/nsys" in missing.what
+    assert "no such file" in missing.what
 
 
 def test_one_that_hangs_is_given_up_once(program: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find_tool, "VERSION_S", 0.3)
     path = program("bin/nsys", 'echo asked >> "$0.log"; exec /bin/sleep 30')
     for _ in range(2):
-        reason = TOOL.find()
-        assert isinstance(reason, str)
-        assert "did not tell its version within 0.3 s" in reason
+        missing = TOOL.find()
+        assert isinstance(missing, Missing)
+        assert "did not tell its version within 0.3 s" in missing.what
     assert path.with_name("nsys.log").read_text() == "asked\n"
