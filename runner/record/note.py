@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.record.fields import TAG_LENGTH
+from runner.report.markdown import bullets, escape, table
 from runner.result.model import Result
 
 MOST_ROWS = 15
@@ -21,19 +22,19 @@ def _diagnosis(result: Result) -> str:
     diagnosis = result.diagnosis
     lines = []
     if diagnosis.bound:
-        lines.append(f"**Bound by {diagnosis.bound}** ({diagnosis.confidence})")
+        lines.append(f"**Bound by {escape(diagnosis.bound)}** ({diagnosis.confidence})")
         first = diagnosis.causes[:1]
-        lines += [f"* {sentence}" for cause in first for sentence in cause.evidence]
-        lines += [f"* Try: {sentence}" for cause in first for sentence in cause.advice]
+        said = [sentence for cause in first for sentence in cause.evidence]
+        lines.append(bullets([*said, *(f"Try: {sentence}" for cause in first for sentence in cause.advice)]))
     if diagnosis.next_step:
-        lines.append(f"* Next: {diagnosis.next_step}")
-    return "\n".join(lines)
+        lines.append(bullets([f"Next: {diagnosis.next_step}"]))
+    return "\n".join(filter(None, lines))
 
 
 def _kernels(result: Result) -> str:
     rows = [
         [
-            f"`{use.name}`",
+            use.name,
             use.category,
             str(use.calls),
             f"{use.mean_us:.2f}",
@@ -42,7 +43,9 @@ def _kernels(result: Result) -> str:
         ]
         for use in result.profile.kernels
     ]
-    return _table("Device work in the profiled range", ["name", "category", "calls", "mean µs", "total µs", "%"], rows)
+    return _table(
+        "Device work in the profiled range", ["name", "category", "calls", "mean µs", "total µs", "%"], rows, 2
+    )
 
 
 def _categories(result: Result) -> str:
@@ -53,30 +56,24 @@ def _categories(result: Result) -> str:
 
 
 def _findings(result: Result) -> str:
-    rows = [[one.kind, one.where, str(one.count), one.detail] for one in result.profile.findings]
-    return _table("Findings", ["what", "where", "times", "detail"], rows)
+    rows = [[one.kind, one.where, one.detail, str(one.count)] for one in result.profile.findings]
+    return _table("Findings", ["what", "where", "detail", "times"], rows, 3)
 
 
 def _reports(result: Result) -> str:
-    rows = [[f"`{one.path}`", str(one.bytes), f"`{one.sha256}`"] for one in result.profile.reports]
-    return _table("Raw reports", ["file", "bytes", "SHA-256"], rows)
+    rows = [[one.path, one.sha256, str(one.bytes)] for one in result.profile.reports]
+    return _table("Raw reports", ["file", "SHA-256", "bytes"], rows, 2)
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     if not rows:
         return ""
-    lines = [f"**{title}**", "", _row(head), _row(["---"] * len(head)), *map(_row, rows[:MOST_ROWS])]
-    if len(rows) > MOST_ROWS:
-        lines += ["", f"and {len(rows) - MOST_ROWS} more in result.json"]
-    return "\n".join(lines)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    more = f"and {len(rows) - MOST_ROWS} more in result.json" if len(rows) > MOST_ROWS else ""
+    return "\n\n".join(filter(None, [f"**{title}**", table(head, rows[:MOST_ROWS], left), more]))
 
 
 def _fitting(parts: Sequence[str]) -> str:

@@ -37,15 +37,15 @@ def test_tables_and_diagnosis_are_markdown() -> None:
     assert text.startswith(
         "**Bound by memory** (likely)\n* DRAM is at 91 %.\n* Try: Fewer bytes.\n* Next: profiler=ncu"
     )
-    assert "| `void a<b\\|c>_0` | attention | 3 | 12.00 | 36.0 | 100.0 |" in text
+    assert "| void a\\<b\\|c>\\_0 | attention | 3 | 12.00 | 36.0 | 100.0 |" in text
     assert "| attention | 3 | 36.0 | 95.5 |" in text
-    assert "| Invalid read | kv_q8, kv.cu:12 | 7 | thread (1,0,0) |" in text
-    assert "| `a.nsys-rep` | 12 | `ab` |" in text
+    assert "| Invalid read | kv_q8, kv.cu:12 | thread (1,0,0) | 7 |" in text
+    assert "| a.nsys-rep | ab | 12 |" in text
 
 
 def test_long_tables_say_how_much_is_left_out() -> None:
     text = note(result(profile=Profile(ProfileStatus.OK, kernels=kernels(MOST_ROWS + 4))))
-    assert text.count("| `kv_q8_") == MOST_ROWS
+    assert text.count("| kv_q8_") == MOST_ROWS
     assert text.endswith("and 4 more in result.json")
 
 
@@ -54,4 +54,4 @@ def test_a_note_fits_into_a_tag_and_is_cut_between_rows() -> None:
     assert len(text) <= TAG_LENGTH
     *_, last, blank, mark = text.splitlines()
     assert (blank, mark) == ("", "… (cut; result.json has the rest)")
-    assert last.startswith("| `") and last.endswith("|")
+    assert last.startswith("| kkk") and last.endswith("|")
