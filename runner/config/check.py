@@ -5,6 +5,7 @@ Rules that need arithmetic over several symbols belong to ``runner.plan``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +58,9 @@ _ABOVE_ZERO = (
     "tracking.max_artifact_mb",
     "timeout_s",
 )
+LONGEST_S = 1e9
+"""Some 30 years. The operating system cannot wait much longer, let alone for ever."""
+_WAITED = ("profiler.timeout_s", "profiler.interval_s", "profiler.duration_s", "timeout_s")
 SECTIONS = ("speed_of_light", "memory", "occupancy", "source", "full", "traffic")
 """The sets of ``profiler.sections``; ``runner.profile.sections`` has what is in them."""
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -88,6 +92,9 @@ def check(config: Config) -> None:
     for key in _ABOVE_ZERO:
         if not _value(config, key) > 0:
             raise ConfigError(f"{key}={_value(config, key)}: must be above 0")
+    for key in _WAITED:
+        if _value(config, key) > LONGEST_S:
+            raise ConfigError(f"{key}={_value(config, key)}: must be at most {LONGEST_S:g}")
     for key, choices in _CHOICES.items():
         if _value(config, key) not in choices:
             raise ConfigError(f"{key}={_value(config, key)}: {choose_from(str(_value(config, key)), choices)}")
@@ -101,9 +108,13 @@ def check(config: Config) -> None:
     if config.profiler.tools:
         _check_names("profiler.tools", config.profiler.tools, PROFILERS)
     _check_names("profiler.trace", config.profiler.trace, TRACES)
+    try:
+        re.compile(config.profiler.kernels)
+    except re.error as error:
+        raise ConfigError(f"profiler.kernels={config.profiler.kernels}: not a regular expression: {error}") from error
     _check_devices(config.devices)
     if config.kernel.kind == "command":
-        check_command(config)
+        check_command(config, LONGEST_S)
     elif config.variants is not None:
         _check_names("variants", config.variants, list(config.kernel.variants))
     for letter, declared in config.kernel.declare.items():

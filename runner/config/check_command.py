@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from runner.config import metric_source
 from runner.config.errors import ConfigError
 from runner.config.schema import Command, Config, Ready
+from runner.config.secrets import redact_uri
 
 OWN_METRICS = ("time_us", "time_us_rsd", "time_us_p95", "time_us_p99", "samples", "peak_memory_mb", "cpu_time_s")
 """Taken of every program; its own figures need other names."""
@@ -15,14 +17,14 @@ _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXAMPLE = "e.g. 'command.argv=[python,-c,\"print(1)\"]'"
 
 
-def check_command(config: Config) -> None:
-    """Raises ``ConfigError`` naming the key, the value and what is allowed."""
+def check_command(config: Config, longest_s: float) -> None:
+    """``longest_s``: largest time limit. Raises ``ConfigError`` naming the key, the value and what is allowed."""
     if config.variants is not None:
         raise ConfigError(f"variants={config.variants}: kernel=command has no variants; sweep a key of command instead")
     if config.sanitize:
         raise ConfigError("sanitize=true: kernel=command compiles nothing; on a GPU use profiler=memcheck")
     _check_what(config.command)
-    _check_numbers(config.command)
+    _check_numbers(config.command, longest_s)
     for name, source in config.command.metrics.items():
         _check_metric(name, source)
     _check_server(config.command)
@@ -38,24 +40,29 @@ def _check_what(command: Command) -> None:
             raise ConfigError(f"command.{key}={words}: the first entry is the program and cannot be empty")
         if any("\0" in word for word in words):
             raise ConfigError(f"command.{key}: an argument cannot hold a NUL character")
-    for name in command.environment:
+    for name, value in command.environment.items():
         if not name or "=" in name or "\0" in name:
             raise ConfigError(f"command.environment: {name!r} is no name of a variable")
+        if "\0" in value:
+            raise ConfigError(f"command.environment.{name}: a variable cannot hold a NUL character")
+    if "\0" in command.shell + command.folder:
+        raise ConfigError("command.shell and command.folder cannot hold a NUL character")
     if command.name and not _NAME.fullmatch(command.name):
         raise ConfigError(
             f"command.name={command.name}: it names a folder; letters, digits, '.', '_' and '-' are allowed, 80 at most"
         )
 
 
-def _check_numbers(command: Command) -> None:
+def _check_numbers(command: Command, longest_s: float) -> None:
     if command.repeat < 1:
         raise ConfigError(f"command.repeat={command.repeat}: must be at least 1")
     if command.warmup < 0:
         raise ConfigError(f"command.warmup={command.warmup}: must be at least 0")
-    if not command.stop_s > 0:
-        raise ConfigError(f"command.stop_s={command.stop_s}: must be above 0")
-    if not command.ready.timeout_s > 0:
-        raise ConfigError(f"command.ready.timeout_s={command.ready.timeout_s}: must be above 0")
+    for key, seconds in (("stop_s", command.stop_s), ("ready.timeout_s", command.ready.timeout_s)):
+        if not seconds > 0:
+            raise ConfigError(f"command.{key}={seconds}: must be above 0")
+        if seconds > longest_s:
+            raise ConfigError(f"command.{key}={seconds}: must be at most {longest_s:g}")
 
 
 def _check_metric(name: str, source: str) -> None:
@@ -90,11 +97,27 @@ def _check_server(command: Command) -> None:
     if not 0 <= ready.port <= 65535:
         raise ConfigError(f"command.ready.port={ready.port}: a TCP port is a number from 1 to 65535")
     if ready.url and not re.match(r"https?://[^/\s]", ready.url):
-        raise ConfigError(f"command.ready.url={ready.url}: must begin with http:// or https:// and name a host")
+        raise ConfigError(
+            f"command.ready.url={redact_uri(ready.url)}: must begin with http:// or https:// and name a host"
+        )
+    if ready.url:
+        _check_url(ready.url)
     try:
         re.compile(ready.output)
     except re.error as error:
         raise ConfigError(f"command.ready.output={ready.output}: not a regular expression: {error}") from error
+
+
+def _check_url(url: str) -> None:
+    """Refuses what no HTTP client can send, which otherwise would be asked for in vain until the time is up."""
+    problem = "" if re.fullmatch(r"[!-~]+", url) else "spaces and characters outside ASCII must be percent-encoded"
+    try:
+        if urlsplit(url).port == 0:
+            raise ValueError("port 0 is none")
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        raise ConfigError(f"command.ready.url={redact_uri(url)}: not a URL: {problem}")
 
 
 def _signs(ready: Ready) -> list[str]:

@@ -99,12 +99,26 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
         return make
     origin, args = get_origin(kind), get_args(kind)
     if origin is list:
-        item = _maker(args[0])
+        item = _item(args[0])
         return lambda plain: [item(value) for value in plain]
     if origin is dict:
-        item = _maker(args[1])
+        item = _item(args[1])
         return lambda plain: {key: item(value) for key, value in plain.items()}
     if origin in (Union, types.UnionType):
         inner = _maker(next(arg for arg in args if arg is not type(None)))
         return lambda plain: None if plain is None else inner(plain)
     return lambda plain: plain
+
+
+def _item(kind: Any) -> Callable[[Any], Any]:
+    """What turns an item of a list or mapping into ``kind``. OmegaConf lets containers in where plain values belong."""
+    if kind not in (str, int, float):
+        return _maker(kind)
+
+    def make(plain: Any) -> Any:
+        if isinstance(plain, (list, dict)):
+            wanted = {str: "text", int: "an integer", float: "a number"}[kind]
+            raise ConfigError(f"{plain} stands where {wanted} is expected: quote it, or leave the brackets out")
+        return plain
+
+    return make

@@ -49,13 +49,25 @@ SERVER: dict[str, Any] = {"ready": Ready(port=80), "load": ["true"]}
         ({**SERVER, "ready": Ready(port=70000)}, "command.ready.port=70000"),
         ({**SERVER, "ready": Ready(port=-1)}, "command.ready.port=-1"),
         ({**SERVER, "ready": Ready(url="localhost:80")}, "must begin with http"),
+        ({**SERVER, "ready": Ready(url="http://[x")}, "command.ready.url=http://[x: not a URL: Invalid IPv6"),
+        ({**SERVER, "ready": Ready(url="http://a b")}, "not a URL: spaces"),
+        ({**SERVER, "ready": Ready(url="http://a/ü")}, "must be percent-encoded"),
+        ({**SERVER, "ready": Ready(url="http://a:99999")}, "not a URL: Port out of range"),
+        (
+            {**SERVER, "ready": Ready(url="http://u:hunter2@a:x/")},
+            "command.ready.url=http://u:***@a:x/: not a URL: Port",
+        ),
         ({**SERVER, "ready": Ready(output="(")}, "command.ready.output=(: not a regular expression"),
+        ({"environment": {"A": "x\0"}}, "command.environment.A: a variable cannot hold a NUL"),
+        ({"argv": [], "shell": "ls \0"}, "cannot hold a NUL"),
+        ({"stop_s": float("inf")}, "command.stop_s=inf: must be at most 1e+09"),
+        ({**SERVER, "ready": Ready(port=80, timeout_s=float("inf"))}, "command.ready.timeout_s=inf: must be at most"),
         ({**SERVER, "ready": Ready(port=80, timeout_s=0)}, "command.ready.timeout_s=0"),
     ],
 )
 def test_a_slip_is_named(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_command(config(**fields))
+        check_command(config(**fields), 1e9)
     assert words in str(caught.value)
 
 
@@ -66,12 +78,12 @@ def test_a_slip_is_named(fields: dict[str, Any], words: str) -> None:
 )
 def test_options_of_kernels_are_refused(change: Callable[[Config], Config]) -> None:
     with pytest.raises(ConfigError, match="kernel=command"):
-        check_command(change(config()))
+        check_command(change(config()), 1e9)
 
 
 def test_what_is_right_passes() -> None:
     metrics = {"a": "([0-9]+) x", "b": "$.x[0]['y z']", "c": "$"}
-    check_command(config(**SERVER, metrics=metrics, repeat=3, name="my-server_1.0"))
+    check_command(config(**SERVER, metrics=metrics, repeat=3, name="my-server_1.0"), 1e9)
 
 
 def test_the_rules_are_part_of_every_check(composer: Composer) -> None:
