@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -37,12 +38,12 @@ def value(source: str, stdout: str, stderr: str) -> float:
     """The last match in stdout, else in stderr. A JSON path is followed in the last line of stdout that is a JSON
     document, else in all of stdout. Raises ``ValueError`` saying what is missing."""
     if is_path(source):
-        return _at(source, _document(stdout))
+        return _finite(_at(source, _document(stdout)), source)
     pattern = expression(source)
     for text in (stdout, stderr):
         matches = [match[1] for match in pattern.finditer(text) if match[1] is not None]
         if matches:
-            return _number(matches[-1], source)
+            return _finite(_number(matches[-1], source), source)
     raise ValueError(f"nothing in the output matches {source}")
 
 
@@ -65,7 +66,16 @@ def _at(source: str, document: Any) -> float:
             raise ValueError(f"{source}: there is no {step!r} in {_short(here)}") from None
     if isinstance(here, bool) or not isinstance(here, (int, float)):
         raise ValueError(f"{source} is {_short(here)}, not a number")
-    return float(here)
+    try:
+        return float(here)
+    except OverflowError:
+        return math.inf
+
+
+def _finite(number: float, source: str) -> float:
+    if not math.isfinite(number):
+        raise ValueError(f"{source} gives {number}, which is no measurement")
+    return number
 
 
 def _number(text: str, source: str) -> float:
