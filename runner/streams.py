@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
+
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links
+    r"|\x1b[@-_]?|[\x00-\x1f\x7f-\x9f]"
+)
 
 
 def prepare() -> None:
@@ -15,6 +22,11 @@ def prepare() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  lives as long as the process
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def printable(line: str) -> str:
+    """A line that somebody else's program wrote, without what would steer the terminal it is shown on."""
+    return _CONTROL.sub("", line.replace("\t", " "))
 
 
 def silence() -> None:

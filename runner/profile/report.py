@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 from runner.profile.nvtx import CAPTURE
+from runner.streams import printable
 from runner.timeline import sqlite
 from runner.timeline.trace import Trace
 
@@ -70,7 +71,7 @@ def ranges(trace: Trace) -> list[str]:
 def last_words(output: str) -> str:
     """The last two lines of what a tool said, of those about errors where there are any; without progress bars and
     hints at its help. May be empty."""
-    lines = [line.strip() for line in output.replace("\r", "\n").splitlines()]
+    lines = [printable(line).strip() for line in output.replace("\r", "\n").splitlines()]
     told = [line for line in lines if line and "%" not in line and not line.startswith(("usage:", "Try '"))]
     errors = [line for line in told if "error" in line.lower()]
     return " ".join((errors or told)[-2:])

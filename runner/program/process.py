@@ -19,6 +19,7 @@ from runner.program import family
 from runner.program.output import Captured
 from runner.program.usage import Usage
 from runner.result.model import Status
+from runner.streams import printable
 from runner.worker.client import how
 
 _LINGER_S = 0.5
@@ -74,7 +75,10 @@ class Process:
             )
         except OSError as error:
             program = prefix[0] if prefix else argv[0]
-            raise ProgramFailed(Status.RUNTIME_ERROR, f"{program} cannot be run: {error.strerror or error}") from error
+            why = error.strerror or str(error)
+            if not os.path.isdir(command.folder):
+                why = f"its working directory {command.folder} is gone"
+            raise ProgramFailed(Status.RUNTIME_ERROR, f"{program} cannot be run: {why}") from error
         assert self._popen.stdout is not None and self._popen.stderr is not None
         self.pid = self._popen.pid
         self.stdout = Captured(self._popen.stdout, watch)
@@ -146,7 +150,7 @@ class Process:
                 captured.wait(_LATE_S)
             lines = captured.text().strip().splitlines()
             if lines:
-                return lines[-1].strip()[:500]
+                return printable(lines[-1]).strip()[:500]
         return ""
 
     def how(self) -> str:

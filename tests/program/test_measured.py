@@ -108,6 +108,7 @@ def test_arguments_and_environment_arrive_as_they_are(program: Make, tmp_path: P
         ("raise ValueError('too hot')", "exited with code 1: ValueError: too hot"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ran out of memory"),
+        ("raise SystemExit('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07\\x9bend\\x00')", "exited with code 1: red end"),
         ("print('said this'); raise SystemExit(2)", "exited with code 2: said this"),
     ],
 )
@@ -176,6 +177,14 @@ def test_a_file_that_is_no_program(tmp_path: Path, program: Make) -> None:
     outcome = run(replace(program(""), argv=(str(script),)), tmp_path)
     assert outcome.status is Status.RUNTIME_ERROR
     assert "cannot be run" in outcome.message
+
+
+def test_a_program_that_deletes_its_folder(tmp_path: Path, program: Make) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    outcome = run(replace(program("import os; os.rmdir(os.getcwd())", repeat=2), folder=str(folder)), tmp_path / "kept")
+    assert outcome.status is Status.RUNTIME_ERROR
+    assert f"cannot be run: its working directory {folder} is gone" in outcome.message
 
 
 def test_secrets_are_masked_in_what_is_filed(program: Make, tmp_path: Path) -> None:
