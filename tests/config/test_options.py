@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.config.check import PROFILERS
 from runner.config.compose import Composer
 from runner.config.study import expand
 from runner.paths import conf_dir, experiments_dir
@@ -57,7 +58,7 @@ def test_the_defaults(composer: Composer) -> None:
 def test_the_groups_that_are_promised() -> None:
     assert options("shape") == ["decode", "long_ctx", "prefill", "serving", "smoke"]
     assert options("measure") == ["fixed", "quick", "rigorous", "standard"]
-    assert options("profiler") == ["none", "nsys", "nvtx"]
+    assert options("profiler") == sorted(["none", "both", *PROFILERS])
     assert options("tracking") == ["mlflow", "none"]
     assert options("scale") == ["full", "smoke"]
     assert len(options("model")) == 11

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.kernels.plans import FAMILIES
+
 ROOT = Path(__file__).resolve().parents[2]
-FAMILIES = sorted(path.stem for path in (ROOT / "conf" / "kernel").glob("*.yaml"))
 USER = ROOT / "tests" / "families"
 
 pytestmark = pytest.mark.gpu

@@ -14,7 +14,10 @@ from runner.plan.planner import make_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "cuda_src"
-FAMILIES = tuple(sorted(path.stem for path in (ROOT / "conf" / "kernel").glob("*.yaml")))
+FAMILIES = tuple(
+    path.stem for path in sorted((ROOT / "conf" / "kernel").glob("*.yaml")) if "kind" not in OmegaConf.load(path)
+)
+"""Those of kernels; ``command`` runs a program."""
 H200 = Target(name="h200_sxm", backend="cuda", arch="sm_90a", sms=132, l2_bytes=60 << 20, bandwidth_gbps=4800.0)
 HOST = Target(name="host", sms=2, l2_bytes=32 << 20)
 OTHERS = {"profiler": "none", "measure": "quick", "tracking": "none", "scale": "full"}
