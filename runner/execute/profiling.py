@@ -24,17 +24,17 @@ _UNNAMED = ("argv", "folder", "repeat", "warmup")
 """Parameters of a program that its report is not named after."""
 
 
+_MEASURED = (Status.PASSED,)
+_EXAMINED = (Status.PASSED, Status.INCORRECT, Status.RUNTIME_ERROR)
+"""A variant that gave a wrong result or crashed can be run once more to see why; one that never ended, not."""
+
+
 @dataclass(frozen=True)
 class Commit:
     """What the reports are named after."""
 
     commit: str
     dirty: bool
-
-
-_MEASURED = (Status.PASSED,)
-_EXAMINED = (Status.PASSED, Status.INCORRECT, Status.RUNTIME_ERROR)
-"""A variant that gave a wrong result or crashed can be run once more to see why; one that never ended, not."""
 
 
 def profile_settings(config: ProfilerConfig, categories: tuple[Path, ...] = ()) -> ProfileSettings:

@@ -1,4 +1,4 @@
-"""What a profiler's process runs: the worker on an experiment's plan."""
+"""What a profiler's process runs: the worker on an experiment's plan, or the program of ``kernel=command``."""
 
 from __future__ import annotations
 

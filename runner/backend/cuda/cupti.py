@@ -116,7 +116,7 @@ class Activities:
         if kind == _SET:
             return TraceEvent("fill", "memset", device, stream, start, end, correlation=correlation, bytes=size)
         memory = _HOST_MEMORY.get(int(record.src_kind)) or _HOST_MEMORY.get(int(record.dst_kind), "")
-        name = _DIRECTIONS.get(int(record.copy_kind), "unknown")
+        name = _DIRECTIONS.get(int(record.copy_kind), "other")
         return TraceEvent("copy", name, device, stream, start, end, correlation=correlation, bytes=size, memory=memory)
 
     def _call(self, number: int) -> str:
