@@ -47,6 +47,7 @@ def test_the_diagnosis_names_the_expected_cause(
 ) -> None:
     needs("nsys", "ncu")
     results = by_variant(tmp_path, *arguments, "profiler=both")
+    assert bounds.keys() <= results.keys()
     for variant, result in results.items():
         assert result["profile"]["status"] == "OK", result["profile"]["reason"]
         suffixes = {Path(report["path"]).suffix for report in result["profile"]["reports"]}
@@ -79,7 +80,9 @@ def test_the_monitor_samples_power_and_clocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
 def test_a_sound_kernel_has_no_findings(tmp_path: Path, tool: str) -> None:
     needs("compute-sanitizer")
-    for result in by_variant(tmp_path, "kernel=fusion", "scale=smoke", f"profiler={tool}").values():
+    results = by_variant(tmp_path, "kernel=fusion", "scale=smoke", f"profiler={tool}")
+    assert len(results) == 3
+    for result in results.values():
         assert result["profile"]["status"] == "OK", result["profile"]["reason"]
         assert result["profile"]["findings"] == []
 
