@@ -58,11 +58,13 @@ def open_profiler(tool: str, settings: ProfileSettings) -> Profiler:
 
 
 def merged(profiles: Sequence[Profile]) -> Profile:
-    """What several tools, or several runs of one, found for one variant; OFF for none."""
+    """What several tools, or several runs of one, found for one variant; OFF for none. Of two timelines the last one
+    counts, in the tables as in the metrics and in the CSV files, which it has written over."""
     if len(profiles) < 2:
         return profiles[0] if profiles else Profile()
     worst = min((profile.status for profile in profiles), key=_WORST_FIRST.index)
     several = len({p.tool for p in profiles}) > 1
+    last_first = profiles[::-1]
     reasons = [f"{p.tool.split(' ')[0]}: {p.reason}" if several else p.reason for p in profiles if p.reason]
     return Profile(
         status=worst,
@@ -73,10 +75,10 @@ def merged(profiles: Sequence[Profile]) -> Profile:
         reports=[report for p in profiles for report in p.reports],
         commands=[command for p in profiles for command in p.commands],
         metrics={name: value for p in profiles for name, value in p.metrics.items()},
-        kernels=next((p.kernels for p in profiles if p.kernels), []),
-        categories=next((p.categories for p in profiles if p.categories), []),
-        calls=next((p.calls for p in profiles if p.calls), []),
-        gaps=next((p.gaps for p in profiles if p.gaps), []),
+        kernels=next((p.kernels for p in last_first if p.kernels), []),
+        categories=next((p.categories for p in last_first if p.categories), []),
+        calls=next((p.calls for p in last_first if p.calls), []),
+        gaps=next((p.gaps for p in last_first if p.gaps), []),
         counters=[counters for p in profiles for counters in p.counters],
         findings=grouped(finding for p in profiles for finding in p.findings),
         series={name: points for p in profiles for name, points in p.series.items()},

@@ -7,7 +7,7 @@ import pytest
 from runner.config.check import PROFILERS
 from runner.profile.base import Capture, ProfileSettings, Subject
 from runner.profile.tools import TOOLS, merged, open_profiler
-from runner.result.model import Finding, Profile, ProfileStatus
+from runner.result.model import Finding, GapUse, Profile, ProfileStatus
 
 HOST = Subject("worker", "host")
 
@@ -57,3 +57,14 @@ def test_several_tools_make_one_profile_with_the_worst_status() -> None:
     assert both.findings == [Finding("x")]
     assert merged([]).status is ProfileStatus.OFF
     assert merged([ncu]) is ncu
+
+
+def test_of_two_timelines_figures_and_tables_are_those_of_the_last() -> None:
+    def timeline(tool: str, idle_us: float) -> Profile:
+        gaps = [GapUse("step", 0, 1, idle_us, 100.0, idle_us, idle_us, idle_us)]
+        return Profile(ProfileStatus.OK, tool=tool, metrics={"gpu_idle_share": idle_us / 100}, gaps=gaps)
+
+    counted = Profile(ProfileStatus.OK, tool="ncu", metrics={"ncu_launches": 1.0})
+    found = merged([timeline("nsys", 20.0), timeline("timeline", 30.0), counted])
+    assert found.metrics == {"gpu_idle_share": 0.3, "ncu_launches": 1.0}
+    assert [use.total_us for use in found.gaps] == [30.0]
