@@ -37,7 +37,7 @@ def fill(profile: Profile, trace: Trace, name: str, steps: int, rules: Sequence[
     profile.gaps = own + [use for inner in _inner_ranges(part) for use in gaps(section(trace, inner))]
     if part.work:
         profile.metrics.update(_device_metrics(part, steps))
-        profile.metrics.update(_gap_metrics(own))
+        profile.metrics.update(_gap_metrics(own, any(call.kind == "os" for call in trace.calls)))
         profile.metrics.update(overlap.metrics(part))
     profile.metrics.update(_host_metrics(part, steps))
 
@@ -66,8 +66,9 @@ def _device_metrics(part: Section, steps: int) -> dict[str, float]:
     return figures
 
 
-def _gap_metrics(own: list[GapUse]) -> dict[str, float]:
-    """Over all devices; of the distribution that of the device that waited longest."""
+def _gap_metrics(own: list[GapUse], knows_os: bool) -> dict[str, float]:
+    """Over all devices; of the distribution that of the device that waited longest. ``knows_os``: the trace has system
+    calls, so that a share of theirs can be told."""
     idle, span = sum(use.total_us for use in own), sum(use.span_us for use in own)
     figures = {"gpu_idle_share": idle / span, "gpu_busy_share": 1 - idle / span} if span else {}
     longest = max(own, key=lambda use: use.total_us)
@@ -77,7 +78,7 @@ def _gap_metrics(own: list[GapUse]) -> dict[str, float]:
         figures["launch_gap_us_max"] = longest.max_us
     causes = [cause for use in own for cause in use.causes]
     if causes and idle:
-        for kind in CAUSES:
+        for kind in CAUSES if knows_os else (kind for kind in CAUSES if kind != "os"):
             figures[f"gap_{kind}_share"] = sum(cause.total_us for cause in causes if cause.kind == kind) / idle
     return figures
 

@@ -21,7 +21,7 @@ def test_shares_are_shares(name: str) -> None:
     trace = report(name)
     metrics = filled(trace, trace.range_names()[0]).metrics
     assert metrics["gpu_busy_share"] + metrics["gpu_idle_share"] == pytest.approx(1)
-    assert sum(metrics[f"gap_{kind}_share"] for kind in CAUSES) == pytest.approx(1)
+    assert sum(metrics.get(f"gap_{kind}_share", 0) for kind in CAUSES) == pytest.approx(1)
     assert all(0 <= value <= 1 for key, value in metrics.items() if key.endswith("_share"))
     assert metrics["of_another_tool"] == 1.0
 
@@ -66,6 +66,13 @@ def test_what_was_not_recorded_is_absent() -> None:
     metrics = filled(Trace([span(0, 100), kernel(20, 30)]), "step").metrics
     assert metrics["gpu_idle_share"] == pytest.approx(0.9)
     assert not {"launches_per_step", "api_time_us", "host_sync_share", "gap_launch_share"} & set(metrics)
+
+
+def test_without_system_calls_in_the_trace_their_share_is_unknown() -> None:
+    events = [span(0, 100), call("cuLaunchKernel", 10, 20, 1), kernel(30, 40, 1)]
+    assert "gap_os_share" not in filled(Trace(events), "step").metrics
+    told = filled(Trace([*events, call("read", 50, 60, kind="os")]), "step").metrics
+    assert told["gap_os_share"] == 0 and "gap_launch_share" in told
 
 
 def test_a_report_without_device_says_nothing_of_one() -> None:
