@@ -64,7 +64,8 @@ def report(results: Sequence[Result], earlier: Earlier | None = None) -> str:
 def _variant(result: Result) -> list[str]:
     parts = [f"## {escape(result.variant or 'all variants')}"]
     if result.status is not Status.PASSED:
-        return [*parts, f"{result.status.value}: {escape(result.message)}"]
+        said = profile.tables(result.profile, "###", "####") if result.profile.tool else []
+        return [*parts, f"{result.status.value}: {escape(result.message)}", *said]
     return [*parts, *bottleneck.paragraphs(result, "###"), *profile.tables(result.profile, "###", "####")]
 
 

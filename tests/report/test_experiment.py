@@ -90,6 +90,12 @@ def test_a_failed_variant_says_why() -> None:
     assert "TIMEOUT: did not end in 600 s" in experiment.report([synthetic.result("fp32"), failed])
 
 
+def test_findings_that_failed_a_variant_are_in_its_report() -> None:
+    found = Profile(ProfileStatus.OK, tool="memcheck", findings=[Finding("Invalid read", "a.cu:3", 2, "thread 5")])
+    text = experiment.report([synthetic.result("q8", status=Status.INCORRECT, message="[memcheck]", profile=found)])
+    assert "| Invalid read | a.cu:3 | thread 5 | 2 |" in text.splitlines()
+
+
 def test_the_files_lie_with_the_experiment_and_with_each_variant_that_ran(tmp_path: Path) -> None:
     results = [profiled(), synthetic.result("fp32", status=Status.COMPILE_ERROR)]
     experiment.write(results, tmp_path)
