@@ -28,6 +28,7 @@ def facts(result: Result) -> dict[str, Value]:
     found.update(_idle(result, found))
     found.update(_weights(found))
     found.update(_per_launch(result, found))
+    found["graphed"] = _graphed(found)
     found.update(_bandwidth(found))
     return found
 
@@ -173,6 +174,12 @@ def _per_launch(result: Result, found: Mapping[str, Value]) -> Iterator[tuple[st
     if kernels:
         yield "kernels_in_step", kernels
         yield "us_per_kernel", traced.get("kernel_time_us_per_step", per) / kernels
+
+
+def _graphed(found: Mapping[str, Value]) -> bool:
+    """Whether one launch is known to start several kernels, as that of a CUDA graph does."""
+    kernels, launches = (_number(found, name) for name in ("kernels_per_step", "launches_per_step"))
+    return kernels is not None and launches is not None and kernels > 1.5 * launches
 
 
 def _bandwidth(found: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:

@@ -212,6 +212,11 @@ def test_what_fills_the_gaps_is_the_cause(kind: str, call: str, bound: str, advi
         assert call in found.causes[0].evidence[0]
 
 
+def test_who_launches_a_graph_is_not_told_to_capture_one() -> None:
+    (launches,) = diagnose(traced(0.7, "launch", launches_per_step=25.0)).causes
+    assert launches.bound == "launches" and not any("CUDA graph" in line for line in launches.advice)
+
+
 def test_gaps_that_only_the_tracing_made_are_no_cause() -> None:
     """300 µs of device work in a traced step of 1000 µs; the timed step takes 310."""
     result = traced(0.7, "launch", kernel_time_us_per_step=300.0)
