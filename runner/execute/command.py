@@ -30,6 +30,8 @@ from runner.record.recorder import Recorder
 from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
 from runner.report.bottleneck import headlines
 from runner.report.checks import check_line
+from runner.report.experiment import REPORT
+from runner.report.profile import profiled_lines
 from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
 from runner.report.table import print_table
@@ -138,7 +140,12 @@ class Command:
             self._line("interrupted: what was finished is kept")
         if problem:
             self._line(f"stopped: {problem}; what was finished before is kept")
-        footer = [*(headlines(recorder.results) if len(self.experiments) == 1 else ()), f"results: {folder}"]
+        footer = [
+            *(headlines(recorder.results) if len(self.experiments) == 1 else ()),
+            *profiled_lines(recorder.results),
+            f"results: {folder}",
+            *self._reports(folder),
+        ]
         try:
             write_report(recorder.results, folder / REPORT_FOLDER, swept)
         except (DocumentError, OSError) as error:
@@ -154,6 +161,13 @@ class Command:
         folders = {experiment.point.folder for experiment in self.experiments}
         first = self.experiments[0].point.folder
         return first.parent if len(folders) > 1 or "multirun" in first.parts else first
+
+    def _reports(self, folder: Path) -> list[str]:
+        """Where ``report.md`` lies, of each experiment of a sweep."""
+        written = [e.point.folder / REPORT for e in self.experiments if (e.point.folder / REPORT).is_file()]
+        if len(written) > 1:
+            return [f"reports: {folder}/*/{REPORT}"]
+        return [f"report: {path}" for path in written]
 
     def _plan(self) -> None:
         targets = Targets(lambda key: ask_devices(self.pool, key))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runner.report.markdown import escape, table
 from runner.report.numbers import digits
-from runner.result.model import GapCause, Profile, ProfileStatus
+from runner.result.model import GapCause, Profile, ProfileStatus, Result
 
 MOST_CALLS = 12
 """Rows of the call table; result.json has all."""
@@ -43,6 +43,24 @@ def tables(profile: Profile, title: str, heading: str) -> list[str]:
         if text:
             parts += [f"{heading} {name}", text]
     return parts
+
+
+def profiled_lines(results: Sequence[Result]) -> list[str]:
+    """For a terminal: by tools, how many profiles are there, and how many of them found something. Profiles that are
+    not there are told with the table."""
+    tools: dict[str, list[Profile]] = {}
+    for result in results:
+        if result.profile.tool:
+            tools.setdefault(result.profile.tool, []).append(result.profile)
+    lines = []
+    for tool, profiles in tools.items():
+        ok = sum(profile.status is ProfileStatus.OK for profile in profiles)
+        found = sum(bool(profile.findings) for profile in profiles)
+        if ok:
+            lines.append(
+                f"profiled with {tool}: {ok} of {len(profiles)} OK" + (f", {found} with findings" if found else "")
+            )
+    return lines
 
 
 def _kernels(profile: Profile) -> str:

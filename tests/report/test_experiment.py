@@ -9,6 +9,7 @@ import pytest
 from runner.report import experiment
 from runner.report.bottleneck import headlines
 from runner.report.comparison import load
+from runner.report.profile import profiled_lines
 from runner.result import document
 from runner.result.document import DocumentError
 from runner.result.model import (
@@ -157,3 +158,9 @@ def test_the_terminal_groups_variants_by_bound() -> None:
         "next for fp8: profiler=ncu shows more",
     ]
     assert headlines([synthetic.result("fp32")]) == []
+
+
+def test_the_terminal_says_how_many_profiles_there_are() -> None:
+    missing = Profile(ProfileStatus.UNAVAILABLE, "no nsys was found", tool="nsys")
+    results = [profiled(), synthetic.result("fp32"), synthetic.result("fp8", profile=missing)]
+    assert profiled_lines(results) == ["profiled with nsys 2023.4.4, ncu 2025.3.1: 1 of 1 OK, 1 with findings"]
