@@ -15,15 +15,21 @@ def diagnosis_text(result: Result) -> str:
 
 
 def paragraphs(result: Result, heading: str) -> list[str]:
-    """The causes with their figures and what to try, what would settle the rest, and the place on the roofline."""
+    """The causes, those of one kind together, with their figures and what to try; what would settle the rest; the place
+    on the roofline."""
     if result.status is not Status.PASSED:
         return [f"No diagnosis: the variant ended as {result.status.value}."]
     diagnosis = result.diagnosis
     parts = []
     said: set[str] = set()
-    for number, cause in enumerate(diagnosis.causes):
-        parts += [f"{heading} {'Bound by' if number == 0 else 'Also'} {escape(_cause(cause))}", bullets(cause.evidence)]
-        advice = [sentence for sentence in cause.advice if sentence not in said]
+    alike: dict[str, list[Cause]] = {}
+    for cause in diagnosis.causes:
+        alike.setdefault(_cause(cause), []).append(cause)
+    for number, (bound, causes) in enumerate(alike.items()):
+        parts.append(f"{heading} {'Bound by' if number == 0 else 'Also'} {escape(bound)}")
+        parts.append(bullets([sentence for cause in causes for sentence in cause.evidence]))
+        advised = dict.fromkeys(sentence for cause in causes for sentence in cause.advice)
+        advice = [sentence for sentence in advised if sentence not in said]
         if advice:
             parts += ["What to try:", bullets(advice)]
         said.update(advice)
@@ -65,7 +71,7 @@ def headlines(results: Sequence[Result]) -> list[str]:
         evidence = next(iter(those[0].diagnosis.causes[0].evidence), "")
         who = ", ".join(result.variant for result in those)
         of = f" (of {those[0].variant})" if len(those) > 1 else ""
-        lines.append(f"{who} bound by {bound}, {confidence}: {evidence.rstrip('.')}{of}")
+        lines.append(f"{who} bound by {bound.replace('_', ' ')}, {confidence}: {evidence.rstrip('.')}{of}")
     everywhere = len([result for result in results if result.status is Status.PASSED])
     for step, variants in steps.items():
         lines.append(f"next{'' if len(variants) == everywhere else ' for ' + ', '.join(variants)}: {step}")

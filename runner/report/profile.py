@@ -107,7 +107,16 @@ def _gaps(profile: Profile) -> str:
     for use in profile.gaps:
         idle = f"{use.total_us / use.span_us:.1%}" if use.span_us else "–"
         spread = [digits(use.median_us), digits(use.p95_us), digits(use.max_us)]
-        rows.append([use.range, f"{use.device}", _causes(use.causes, use.total_us), f"{use.count}", idle, *spread])
+        rows.append(
+            [
+                use.range or "(all of it)",
+                f"{use.device}",
+                _causes(use.causes, use.total_us),
+                f"{use.count}",
+                idle,
+                *spread,
+            ]
+        )
     head = ["range", "device", "what the host did", "gaps", "idle", "median µs", "p95 µs", "max µs"]
     return table(head, rows, left=3)
 

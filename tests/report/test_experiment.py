@@ -164,3 +164,25 @@ def test_the_terminal_says_how_many_profiles_there_are() -> None:
     missing = Profile(ProfileStatus.UNAVAILABLE, "no nsys was found", tool="nsys")
     results = [profiled(), synthetic.result("fp32"), synthetic.result("fp8", profile=missing)]
     assert profiled_lines(results) == ["profiled with nsys 2023.4.4, ncu 2025.3.1: 1 of 1 OK, 1 with findings"]
+
+
+def test_causes_of_one_kind_stand_together() -> None:
+    result = profiled()
+    result.diagnosis.causes[1].bound = "host_sync"
+    result.diagnosis.causes.append(Cause("again", "memory", "sure", ["L2 misses."], ["Fuse.", "Tile."]))
+    lines = experiment.report([result]).splitlines()
+    assert lines.count("### Bound by memory (sure)") == 1 and "### Also memory (sure)" not in lines
+    assert lines.index("* L2 misses.") == lines.index("* DRAM throughput is 88 % of peak.") + 1
+    assert lines.count("* Fuse.") == 1 and "* Tile." in lines
+
+
+def test_the_gaps_of_a_whole_program_are_named_so() -> None:
+    result = profiled()
+    result.profile.gaps[0].range = ""
+    assert "| (all of it) | 0 | sync 70% (cuCtxSynchronize) |" in experiment.report([result])
+
+
+def test_the_terminal_names_a_bound_as_the_table_does() -> None:
+    result = profiled()
+    result.diagnosis.bound = "host_sync"
+    assert headlines([result]) == ["q8 bound by host sync, sure: DRAM throughput is 88 % of peak"]
