@@ -119,7 +119,8 @@ class Recorder:
         assert self._location is not None
         if self._sent:
             kernels = ", ".join(sorted({result.kernel for result in self.results}))
-            lines.append(f"MLflow: {self._sent} runs filed under {kernels} in {self._location.shown}")
+            runs = "1 run" if self._sent == 1 else f"{self._sent} runs"
+            lines.append(f"MLflow: {runs} filed under {kernels} in {self._location.shown}")
         if summary:
             if self._location.kind != "server":
                 named = f" uri={shlex.quote(self._location.shown)}" if self._settings.uri else ""

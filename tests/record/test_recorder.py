@@ -44,6 +44,12 @@ def begin(location: Location, folder: Path, **settings: object) -> Recorder:
     return Recorder(Tracking(**settings), folder, sweep_info, project)  # type: ignore[arg-type]
 
 
+def test_one_run_is_said_to_be_one(location: Location, tmp_path: Path) -> None:
+    recorder = begin(location, tmp_path / "s")
+    record(recorder, sweep([4096])[:1])
+    assert recorder.finish(SweepStatus.FINISHED)[0].startswith("MLflow: 1 run filed under kv_quant in ")
+
+
 def test_a_sweep_is_filed_with_its_summary(location: Location, tmp_path: Path) -> None:
     recorder = begin(location, tmp_path / "s")
     record(recorder, sweep([4096, 8192]))
