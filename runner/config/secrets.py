@@ -28,6 +28,9 @@ _SHELL_PAIR = re.compile(
     r"""((?<!\S)--?[A-Za-z][\w\-]*(?:=|\s+(?!-))|(?<![\w\-])[A-Za-z_]\w*=)("[^"]*"|'[^']*'|[^\s"';|&]+)"""
 )
 """``--flag value``, ``--flag=value`` and ``NAME=value`` in a shell's line."""
+_USER_FLAGS = ("-u", "--user", "--proxy-user")
+"""What curl and its kin take ``user:password`` by."""
+_QUOTES = "\"'"
 _BEARER = re.compile(r"(\bbearer\s+)([^\s\"']+)", re.IGNORECASE)
 _QUERY = re.compile(r"([?&;#])([^=&;#\s?]+)=([^&;#\s]*)")
 
@@ -61,19 +64,38 @@ def redact_text(text: str) -> str:
 
 def redact_argv(argv: Sequence[str]) -> list[str]:
     """A program's arguments: the value of ``--api-key VALUE``, ``--api-key=VALUE`` and ``TOKEN=VALUE`` is masked, and
-    what is secret in a URI or behind ``Bearer``."""
+    what is secret in a URI, behind ``Bearer`` or in ``-u user:password``."""
+    return _masked(argv)[0]
+
+
+def secrets_of(argv: Sequence[str]) -> set[str]:
+    """The arguments, or parts of them, that ``redact_argv`` masks: what the program may print is compared with them."""
+    return _masked(argv)[1]
+
+
+def _masked(argv: Sequence[str]) -> tuple[list[str], set[str]]:
     shown: list[str] = []
+    hidden: set[str] = set()
+    before = ""
     masked = False
     for word in argv:
         option = _OPTION.match(word)
+        user, colon, password = word.partition(":")
         if masked and word and not _FLAG.match(word):
+            hidden.add(word)
             shown.append(MASK)
         elif option and is_secret_key(option[2]):
+            hidden.add(option[3])
             shown.append(f"{option[1] or ''}{option[2]}={MASK}")
+        elif before in _USER_FLAGS and colon and password:
+            hidden.add(password)
+            shown.append(f"{user}:{MASK}")
         else:
+            hidden.update(match[2] for match in _BEARER.finditer(word))
             shown.append(_BEARER.sub(rf"\1{MASK}", redact_text(word)))
         masked = bool(_FLAG.match(word)) and is_secret_key(word.lstrip("-"))
-    return shown
+        before = word
+    return shown, hidden
 
 
 def redact_shell(line: str) -> str:
@@ -81,6 +103,8 @@ def redact_shell(line: str) -> str:
 
     def mask(match: re.Match[str]) -> str:
         name, value = match.groups()
+        if name.strip("= ") in _USER_FLAGS and ":" in value:
+            return f"{name}{value.partition(':')[0].lstrip(_QUOTES)}:{MASK}"
         return f"{name}{MASK if is_secret_key(name.strip('-= ')) else value}"
 
     return _BEARER.sub(rf"\1{MASK}", redact_text(_SHELL_PAIR.sub(mask, line)))
@@ -165,8 +189,10 @@ def _redact_override(line: str) -> str:
 
     parsed = parse_value(line)
     if isinstance(parsed, (str, list, dict)):
-        masked = redact_config(parsed)
+        masked = redact_config(parsed, key.rpartition(".")[2])
         return line if masked == parsed else f"{key}={element(masked)}"
     # Not one plain value (a sweep, or not in the grammar): as text, everything in it that looks like a URI.
+    if key.rpartition(".")[2] == "shell":
+        return f"{key}={redact_shell(value)}"
     masked_text = _LISTED_FLAG.sub(_mask_listed, ",".join(redact_text(part) for part in value.split(",")))
     return f"{key}={masked_text}"

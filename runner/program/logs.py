@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runner.config.secrets import MASK, redact_text
+from runner.config.secrets import MASK, redact_text, secrets_of
 from runner.result.document import write_text
 from runner.result.environment import is_secret
 
@@ -19,10 +19,11 @@ _SHORTEST = 6
 class Logs:
     """Collects the output of several runs."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """``environment``: what the program is given beside the runner's own."""
+    def __init__(self, environment: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
+        """``environment``: what the program is given beside the runner's own. ``arguments``: its and its load's."""
         known = {**os.environ, **environment}
         values = {value for name, value in known.items() if len(value) >= _SHORTEST and is_secret(name, value)}
+        values |= {value for value in secrets_of(arguments) if len(value) >= _SHORTEST}
         self._secrets = sorted(values, key=len, reverse=True)
         self._texts: dict[str, list[str]] = {}
         self._titles: list[str] = []
@@ -45,7 +46,7 @@ class Logs:
                 write_text(folder / name, self.hidden(self._joined(texts)))
 
     def hidden(self, text: str) -> str:
-        """``text`` with the values of secret variables and passwords in URIs masked."""
+        """``text`` with the values of secret variables and arguments and passwords in URIs masked."""
         for secret in self._secrets:
             text = text.replace(secret, MASK)
         return redact_text(text)

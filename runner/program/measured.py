@@ -32,7 +32,7 @@ def measure(variant: str, command: CommandPlan, timeout_s: float, folder: Path) 
     """Warm-up and measured runs, each within ``timeout_s``. Their output is written to ``folder``, whatever happens."""
     outcome = Outcome(variant, Status.PASSED, started=_now())
     begin = time.monotonic()
-    runs, logs = _Runs(), Logs(command.environment)
+    runs, logs = _Runs(), Logs(command.environment, [*command.argv, *command.load])
     try:
         if command.ready is None:
             _alone(command, timeout_s, runs, logs)

@@ -56,7 +56,9 @@ class _Run:
         self._deadline = time.monotonic() + timeout_s
         # Reports hold the environment: what the user gave the program is blanked as the runner's own is by the tool.
         self._environment = {**launch.environment, **blanked(subject.command.environment)}
-        self._logs = Logs({**subject.command.environment, **launch.environment})
+        self._logs = Logs(
+            {**subject.command.environment, **launch.environment}, [*subject.command.argv, *subject.command.load]
+        )
         self._process: Process | None = None
         self._problem = ""
         self._timed_out = False

@@ -19,6 +19,7 @@ from runner.config.secrets import (
     redact_shell,
     redact_text,
     redact_uri,
+    secrets_of,
 )
 
 PASSWORDS = [
@@ -195,3 +196,31 @@ def test_long_words_are_searched_quickly() -> None:
     assert redact_text("x" * 200_000) == "x" * 200_000
     assert redact_text("x" * 200_000 + "://u:hunter2@h").endswith("://u:***@h")
     assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("key", ["command.shell", "++command.shell"])
+@pytest.mark.parametrize("quoted", [True, False])
+def test_the_line_of_a_shell_is_masked_as_an_override(key: str, quoted: bool) -> None:
+    line = "curl -H 'Authorization: Bearer hunter2' -u bob:hunter2 http://h/ --password hunter2; API_KEY=hunter2 p"
+    value = f'"{line}"' if quoted else f"{line},{line}"
+    (shown,) = redact_overrides([f"{key}={value}"])
+    assert "hunter2" not in shown
+    assert shown.startswith(f"{key}=") and "-u bob:***" in shown
+
+
+def test_what_is_masked_among_arguments_can_be_looked_for_elsewhere() -> None:
+    argv = [
+        "p",
+        "--token",
+        "a1",
+        "--api-key=b2",
+        "C_TOKEN=c3",
+        "-u",
+        "bob:d4",
+        "-H",
+        "Authorization: Bearer e5",
+        "-u",
+        "x",
+    ]
+    assert secrets_of(argv) == {"a1", "b2", "c3", "d4", "e5"}
+    assert redact_argv(argv)[-6:-2] == ["-u", "bob:***", "-H", "Authorization: Bearer ***"]

@@ -187,6 +187,13 @@ def test_a_program_that_deletes_its_folder(tmp_path: Path, program: Make) -> Non
     assert f"cannot be run: its working directory {folder} is gone" in outcome.message
 
 
+def test_secrets_among_the_arguments_are_masked_in_what_it_prints(program: Make, tmp_path: Path) -> None:
+    words = ["--token", "hunter2token", "--api-key=hunter2key", "-u", "bob:hunter2user", "-H", "X: Bearer hunter2bear"]
+    outcome = run(program("import sys; print(*sys.argv); sys.exit(sys.argv[2])", *words), tmp_path)
+    assert outcome.message.endswith("***")
+    assert (tmp_path / "stdout.txt").read_text() == "-c --token *** --api-key=*** -u bob:*** -H X: Bearer ***\n"
+
+
 def test_secrets_are_masked_in_what_is_filed(program: Make, tmp_path: Path) -> None:
     code = "import os, sys; print(os.environ['HF_TOKEN']); sys.exit('bad ' + os.environ['HF_TOKEN'])"
     outcome = run(program(code, environment={"HF_TOKEN": "hunter2hunter2"}), tmp_path)
