@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -87,18 +88,24 @@ def _under(
     if not launches:
         return {c.variant: Profile(ProfileStatus.OK, tool=profiler.title, ranges=[c.range]) for c in captures}
     found: dict[str, list[Profile]] = {capture.variant: [] for capture in captures}
-    for launch in launches:
-        on_event("profiling", f"{profiler.name} ({launch.note})" if launch.note else profiler.name)
-        ended = Ended(None, problem="interrupted")
-        try:
-            # What one process found out (no permission, say) spares the others.
-            reason = profiler.unavailable(subject.about)
-            ended = Ended(None, problem=reason) if reason else subject.run(launch, timeout_s)
-        finally:
-            profiles = profiler.collect(launch, ended)
-        for capture, one in zip(launch.captures, profiles, strict=True):
-            one.commands = one.commands or [ended.command]
-            found[capture.variant].append(one)
+    left = list(launches)
+    try:
+        while left:
+            launch = left.pop(0)
+            on_event("profiling", f"{profiler.name} ({launch.note})" if launch.note else profiler.name)
+            ended = Ended(None, problem="interrupted")
+            try:
+                # What one process found out (no permission, say) spares the others.
+                reason = profiler.unavailable(subject.about)
+                ended = Ended(None, problem=reason) if reason else subject.run(launch, timeout_s)
+            finally:
+                profiles = profiler.collect(launch, ended)
+            for capture, one in zip(launch.captures, profiles, strict=True):
+                one.commands = one.commands or [ended.command]
+                found[capture.variant].append(one)
+    finally:
+        for launch in left:  # Ctrl-C kept them from being started
+            shutil.rmtree(launch.scratch, ignore_errors=True)
     return {variant: merged(profiles) for variant, profiles in found.items()}
 
 
