@@ -107,6 +107,7 @@ class NsysProfiler:
         try:
             return self._file(launch, ended)
         finally:
+            isolate.end_all(launch.scratch)  # an export that hung, and what it had started
             shutil.rmtree(launch.scratch, ignore_errors=True)
 
     def _file(self, launch: Launch, ended: Ended) -> list[Profile]:
@@ -125,10 +126,11 @@ class NsysProfiler:
         profiles = []
         for capture, owner in zip(launch.captures, owners, strict=True):
             if owner is None:
-                reason = (
-                    f"no report was written for the range {capture.range} ({len(reports)} were for others): "
-                    f"{self._why_missing(launch, ended)}"
-                )
+                unread = [trace for trace in traces if isinstance(trace, str)]
+                others = f"{len(reports) - len(unread)} were for others"
+                others += f", {len(unread)} cannot be read" if unread else ""
+                why = unread[0] if unread else self._why_missing(launch, ended)
+                reason = f"no report was written for the range {capture.range} ({others}): {why}"
                 profiles.append(Profile(ProfileStatus.FAILED, reason, self.title))
                 continue
             profile = self._judged(launch, ended, capture, traces[owner])

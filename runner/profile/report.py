@@ -15,6 +15,8 @@ from runner.streams import printable
 from runner.timeline import sqlite
 from runner.timeline.trace import Trace
 
+_HINTS = ("usage:", "Try '", "Please refer to the troubleshooting", "https://")
+
 
 class ReportError(RuntimeError):
     """The tool could not read its own report; the message holds the tool's last words."""
@@ -70,8 +72,8 @@ def ranges(trace: Trace) -> list[str]:
 
 def last_words(output: str) -> str:
     """The last two lines of what a tool said, of those about errors where there are any; without progress bars and
-    hints at its help. May be empty."""
+    hints at its help or its documentation. May be empty."""
     lines = [printable(line).strip() for line in output.replace("\r", "\n").splitlines()]
-    told = [line for line in lines if line and "%" not in line and not line.startswith(("usage:", "Try '"))]
+    told = [line for line in lines if line and "%" not in line and not line.startswith(_HINTS)]
     errors = [line for line in told if "error" in line.lower()]
     return " ".join((errors or told)[-2:])

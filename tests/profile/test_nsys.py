@@ -100,6 +100,21 @@ def test_a_worker_that_dies_costs_only_the_variants_it_did_not_reach(
     assert "code 3" in lost.reason
 
 
+def test_a_report_that_cannot_be_read_is_not_taken_for_a_missing_one(
+    pretend_nsys: Callable[[str], Path], captures: Captures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_NSYS", str(pretend_nsys("echo 'it is garbage' >&2; exit 3")))
+    profiler = NsysProfiler(ProfileSettings())
+    (launch,) = profiler.launches(captures("a", "b"), HOST)
+    (launch.scratch / "capture.1.nsys-rep").write_text("garbage")
+
+    for profile in profiler.collect(launch, Ended(0)):
+        assert profile.status is ProfileStatus.FAILED
+        assert "(0 were for others, 1 cannot be read): the report cannot be read: nsys export" in profile.reason
+        assert "it is garbage" in profile.reason
+    assert not launch.scratch.exists()
+
+
 def test_a_report_without_kernels_fails_where_kernels_must_be(nsys: Path, run_worker: Run, captures: Captures) -> None:
     profiler = NsysProfiler(ProfileSettings())
     (launch,) = profiler.launches(captures("a", holds="kernels"), HOST)

@@ -29,6 +29,8 @@ def test_ranges_are_named_once_in_order_of_their_start_without_the_captures_own(
             "unrecognised option '--x'",
         ),
         ("one\ntwo\n[1/1] [0%   ] a.nsys-rep\r[1/1] [=100%] a.nsys-rep\nthree\n", "two three"),
+        ("the agent is gone\nPlease refer to the troubleshooting section:\nhttps://docs\n", "the agent is gone"),
+        ("\x1b[31mFATAL ERROR: lost\x1b[0m\n", "FATAL ERROR: lost"),
         ("Importer error status: none found\nGenerated:\n  a.qdstrm\n", "Importer error status: none found"),
     ],
 )
