@@ -11,6 +11,8 @@ from runner.plan.expressions import Evaluator, Value
 from runner.result.model import Cause, Diagnosis, ProfileStatus, Result, Status
 
 ON_A_GPU = "these are a CPU's figures: run on a GPU to learn what bounds the kernel there"
+SMALLEST_SHARE = 0.02
+"""Of the step's time; a further cause with less is not worth a reader's while."""
 _NOTHING_KNOWN = "profiler=nsys shows where the time goes, kernel by kernel and gap by gap"
 
 
@@ -41,6 +43,7 @@ def diagnose(result: Result, known: Sequence[Rule] | None = None) -> Diagnosis:
         for _, _, cause in kept:
             cause.confidence = "possible"
     kept.sort(key=lambda entry: -entry[0] * CERTAINTY[entry[2].confidence])
+    kept = [entry for index, entry in enumerate(kept) if index == 0 or entry[0] >= SMALLEST_SHARE]
     causes = [cause for _, _, cause in kept]
     return Diagnosis(
         bound=causes[0].bound if causes else "",

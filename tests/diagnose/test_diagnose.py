@@ -212,6 +212,15 @@ def test_what_fills_the_gaps_is_the_cause(kind: str, call: str, bound: str, advi
         assert call in found.causes[0].evidence[0]
 
 
+def test_a_kernel_without_weight_is_no_further_cause() -> None:
+    result = traced(0.99, "host")
+    result.profile.counters = [KernelCounters("step", 1, {"dram_throughput_pct": 30.0, "sm_throughput_pct": 28.0})]
+    result.profile.metrics |= {"kernel_time_us_per_step": 600.0}  # 6 µs a kernel
+    assert [cause.bound for cause in diagnose(result).causes] == ["host"]
+    result.profile.metrics |= {"gpu_idle_share": 0.5}
+    assert [cause.bound for cause in diagnose(result).causes] == ["host", "latency"]
+
+
 def test_who_launches_a_graph_is_not_told_to_capture_one() -> None:
     (launches,) = diagnose(traced(0.7, "launch", launches_per_step=25.0)).causes
     assert launches.bound == "launches" and not any("CUDA graph" in line for line in launches.advice)
