@@ -226,6 +226,14 @@ def test_who_launches_a_graph_is_not_told_to_capture_one() -> None:
     assert launches.bound == "launches" and not any("CUDA graph" in line for line in launches.advice)
 
 
+def test_a_lone_kernel_is_to_join_its_neighbours() -> None:
+    (launches,) = diagnose(traced(0.7, "launch", launches_per_step=1.0, kernels_per_step=1.0)).causes
+    assert [line.split(":")[0] for line in launches.advice] == [
+        "Fuse the kernel with its neighbours in the model, or capture it with them in a CUDA graph",
+        "Batch more work into a launch.",
+    ]
+
+
 def test_gaps_that_only_the_tracing_made_are_no_cause() -> None:
     """300 µs of device work in a traced step of 1000 µs; the timed step takes 310."""
     result = traced(0.7, "launch", kernel_time_us_per_step=300.0)
