@@ -91,8 +91,10 @@ def _masked(argv: Sequence[str]) -> tuple[list[str], set[str]]:
             hidden.add(password)
             shown.append(f"{user}:{MASK}")
         else:
-            hidden.update(match[2] for match in _BEARER.finditer(word))
-            shown.append(_BEARER.sub(rf"\1{MASK}", redact_text(word)))
+            # A word with spaces may be a line for a shell: ``bash -c "curl --token …"``.
+            text, within = _masked_line(word) if " " in word else (redact_text(word), set[str]())
+            hidden |= within
+            shown.append(text)
         masked = bool(_FLAG.match(word)) and is_secret_key(word.lstrip("-"))
         before = word
     return shown, hidden
@@ -100,14 +102,25 @@ def _masked(argv: Sequence[str]) -> tuple[list[str], set[str]]:
 
 def redact_shell(line: str) -> str:
     """A shell's command line, as ``redact_argv``."""
+    return _masked_line(line)[0]
+
+
+def _masked_line(line: str) -> tuple[str, set[str]]:
+    hidden: set[str] = set()
 
     def mask(match: re.Match[str]) -> str:
         name, value = match.groups()
-        if name.strip("= ") in _USER_FLAGS and ":" in value:
-            return f"{name}{value.partition(':')[0].lstrip(_QUOTES)}:{MASK}"
-        return f"{name}{MASK if is_secret_key(name.strip('-= ')) else value}"
+        user, colon, password = value.strip(_QUOTES).partition(":")
+        if name.strip("= ") in _USER_FLAGS and colon and password:
+            hidden.add(password)
+            return f"{name}{user}:{MASK}"
+        if is_secret_key(name.strip("-= ")):
+            hidden.add(value.strip(_QUOTES))
+            return f"{name}{MASK}"
+        return match[0]
 
-    return _BEARER.sub(rf"\1{MASK}", redact_text(_SHELL_PAIR.sub(mask, line)))
+    hidden.update(match[2] for match in _BEARER.finditer(line))
+    return _BEARER.sub(rf"\1{MASK}", redact_text(_SHELL_PAIR.sub(mask, line))), hidden
 
 
 def redact_overrides(overrides: Sequence[str]) -> list[str]:

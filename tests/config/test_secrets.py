@@ -224,3 +224,12 @@ def test_what_is_masked_among_arguments_can_be_looked_for_elsewhere() -> None:
     ]
     assert secrets_of(argv) == {"a1", "b2", "c3", "d4", "e5"}
     assert redact_argv(argv)[-6:-2] == ["-u", "bob:***", "-H", "Authorization: Bearer ***"]
+
+
+def test_a_line_for_a_shell_among_the_arguments_is_masked_too() -> None:
+    argv = ["bash", "-c", "curl --token 'a1' -u bob:b2 http://h/ -H 'X: Bearer c3'; API_KEY=d4 p --max-tokens 64"]
+    assert secrets_of(argv) == {"a1", "b2", "c3", "d4"}
+    assert (
+        redact_argv(argv)[2]
+        == "curl --token *** -u bob:*** http://h/ -H 'X: Bearer ***'; API_KEY=*** p --max-tokens 64"
+    )
