@@ -19,6 +19,7 @@ ENOUGH_BYTES = 1 << 30
 """Of free space: compiled kernels take some megabytes, a profiler's reports hundreds."""
 _LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 _COMPILE_S = 60.0
+_FULL = "a kernel cannot be compiled: no space left for temporary files"
 
 
 def probes() -> list[Probe]:
@@ -39,6 +40,8 @@ def compiler() -> Answer:
     except CompilerMissing as error:
         return missing(error.message, error.advice)
     named = f"{chosen.path}: {chosen.version}"
+    if problem == _FULL:
+        return broken(problem, "free some space there, or set TMPDIR to another folder")
     if problem:
         return broken(f"{named} does not compile a kernel: {problem}", "install g++ 9 or newer, or set CXX")
     return ok(named)
@@ -49,6 +52,8 @@ def sanitizer() -> Answer:
         problem = _build(host.compiler(), sanitize=True)
     except CompilerMissing as error:
         return missing(error.message, error.advice)
+    if problem == _FULL:
+        return broken(problem, "free some space there, or set TMPDIR to another folder")
     if problem:
         return broken(problem, "install g++ with its sanitizer's library (libasan), or set CXX to such a g++")
     return ok("works")
@@ -65,6 +70,8 @@ def _build(chosen: host.HostCompiler, sanitize: bool) -> str:
         said = run(line, _COMPILE_S)
         if said.code == 0:
             said = run([sys.executable, "-c", _LOAD, str(library)], _COMPILE_S, environment)
+        if said.code != 0 and "No space left on device" in said.text:
+            return _FULL
         return said.last if said.code != 0 else ""
 
 

@@ -62,3 +62,13 @@ def test_little_space_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = host.space()
     assert answer.state is State.BROKEN
     assert "0.0 GB" in answer.found
+
+
+def test_a_full_disk_is_not_blamed_on_the_compiler(
+    pretend: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = 'case "$*" in *--version*) echo "g++ (GCC) 12.2.0";; *) echo "No space left on device"; exit 1;; esac'
+    monkeypatch.setenv("CXX", str(pretend("g++", body)))
+    answer = host.compiler()
+    assert answer.state is State.BROKEN
+    assert "no space left" in answer.found and "TMPDIR" in answer.mend
