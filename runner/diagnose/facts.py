@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from runner.plan.expressions import Value
 from runner.result.model import KernelCounters, KernelUse, Profile, Result
+from runner.result.names import printed
 
 _COPIES_AND_FILLS = ("memcpy", "memset")
 """Their categories, which kernels that copy or fill may have too."""
@@ -19,7 +20,8 @@ def facts(result: Result) -> dict[str, Value]:
     """
     found: dict[str, Value] = {"backend": result.backend, "phase": result.phase, "quality": result.quality.value}
     found["traced"] = bool(result.profile.gaps)
-    found.update(result.metrics)
+    own = set(printed(result.params, result.metrics))  # a program may call its figures as it likes
+    found.update({name: value for name, value in result.metrics.items() if name not in own})
     found.update(result.profile.metrics)
     found.update(_family(result))
     found.update(_target(result))

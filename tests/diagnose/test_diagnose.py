@@ -259,6 +259,13 @@ def test_the_utilisation_of_the_gpu_is_no_sign() -> None:
     assert diagnose(silent) == diagnose(busy)
 
 
+def test_what_a_program_prints_is_no_figure_of_ours() -> None:
+    metrics = {"time_us": 9.0, "gpu_idle_share": 1.0, "dram_throughput_pct": 99.0}
+    program = Result("", "command", "p", Status.PASSED, params={"argv": "p"}, metrics=metrics)
+    assert facts(program)["time_us"] == 9.0
+    assert not {"gpu_idle_share", "dram_throughput_pct"} & facts(program).keys()
+
+
 def test_copies_without_overlap() -> None:
     result = traced(0.05, "host", copy_time_share=0.6, copy_overlap_share=0.1)
     assert diagnose(result).bound == "copies"
