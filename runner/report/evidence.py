@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.report.markdown import code, table
+from runner.report.numbers import digits
 from runner.result.model import Result
 from runner.result.names import plain
 
@@ -21,13 +23,16 @@ _MACHINE = (
     ("Python", "python"),
 )
 
+_SCRATCH = re.compile(r"/[^\s']*/runner-[a-z]+-[a-z0-9_]+")
+"""A profiler's private folder in a command line."""
+
 
 def environment(result: Result) -> str:
     """The machine, its state and the code, as a table."""
     found = result.environment
     rows = [["device", _device(found)]]
     rows += [[title, plain(found[key])] for title, key in _MACHINE if found.get(key)]
-    rows += [[f"measured {name}", f"{value:.0f} GB/s"] for name, value in _ceilings(found)]
+    rows += [[f"measured {name}", f"{digits(value)} GB/s"] for name, value in _ceilings(found)]
     rows.append(["commit", _commit(found)])
     rows += [[f"package {name}", str(version)] for name, version in (found.get("packages") or {}).items()]
     rows += [[f"variable {name}", str(value)] for name, value in (found.get("variables") or {}).items()]
@@ -74,7 +79,9 @@ def commands(results: Sequence[Result]) -> str:
     """The command that repeats the experiment, what compiled it, and what ran under profilers."""
     first = results[0]
     compiled = [str(command) for command in (first.environment.get("compile_commands") or {}).values()]
-    profiled = list(dict.fromkeys(command for result in results for command in result.profile.commands if command))
+    # The variants' commands differ in the tool's scratch folder only.
+    said = {_SCRATCH.sub("/…", command): None for result in results for command in result.profile.commands if command}
+    profiled = list(said)
     blocks = (("To run it again:", [first.repeat]), ("Profiled with:", profiled), ("Compiled with:", compiled))
     return "\n\n".join(f"{title}\n\n{code(lines)}" for title, lines in blocks if any(lines))
 

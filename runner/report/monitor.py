@@ -78,8 +78,9 @@ def _draw(panel: Axes, label: str, lines: Mapping[str, Points]) -> None:
     panel.grid(True, alpha=0.3)
     panel.spines[["top", "right"]].set_visible(False)
     panel.ticklabel_format(axis="y", useOffset=False, style="plain")
-    if label.endswith("%"):
-        panel.set_ylim(0, 105)
+    # From zero, or a flicker of a watt fills the panel.
+    highest = max(value for points in lines.values() for _, value in points)
+    panel.set_ylim(0, 105 if label.endswith("%") else 1.1 * highest or 1)
 
 
 def _shade(panel: Axes, throttled: Sequence[Points]) -> None:
