@@ -24,6 +24,7 @@ from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.object_type import ObjectType
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -34,6 +35,7 @@ import runner
 from runner import paths, streams
 from runner.config.compose import CONFIG_NAME, Composer
 from runner.config.errors import ConfigError, from_exception, was_interrupted
+from runner.config.overrides import refuse_lists
 from runner.config.points import results_folder
 from runner.config.register import register
 from runner.config.resolvers import register_resolvers
@@ -118,6 +120,7 @@ class _Hydra(Hydra):
         from_shell: bool = True,
         validate_sweep_overrides: bool = True,
     ) -> DictConfig:
+        refuse_lists(overrides, self.config_loader.get_group_options("", ObjectType.GROUP))
         try:
             return super().compose_config(
                 config_name, overrides, run_mode, with_log_configuration, from_shell, validate_sweep_overrides

@@ -372,3 +372,11 @@ def test_a_poor_standard_output_stops_nothing(tmp_path: Path, redirection: str, 
         timeout=120,
     )
     assert (answer.returncode, answer.stderr) == (0, told)
+
+
+@pytest.mark.parametrize("mode", [[], ["-m"]])
+def test_two_options_of_one_group_are_refused(capsys: pytest.CaptureFixture[str], mode: list[str]) -> None:
+    assert main(["kernel=kv_quant", "profiler=[nsys,ncu]", "dry_run=true", *mode]) == 2
+    said = capsys.readouterr().err
+    assert "profiler=[nsys,ncu]: name one option" in said
+    assert "profiler.tools=[nsys,ncu]" in said

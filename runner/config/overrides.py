@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
@@ -27,6 +29,20 @@ def parse(line: str, loader: ConfigLoader | None = None) -> Override:
     if loader is not None:
         parsed.config_loader = loader  # glob() asks it for the group's options
     return parsed
+
+
+def refuse_lists(lines: Sequence[str], groups: Collection[str]) -> None:
+    """``profiler=[nsys,ncu]`` composes one option over the other, and the first is lost without a word.
+
+    Raises ``ConfigError``.
+    """
+    for line in lines:
+        key, _, value = line.partition("=")
+        group = key.lstrip("+").partition("@")[0]
+        if group in groups and value.strip().startswith("["):
+            names = value.strip().strip("[]")
+            hint = f"; for several tools: profiler.tools=[{names}]" if group == "profiler" else ""
+            raise ConfigError(f"{line}: name one option, or sweep over several with {group}={names} -m{hint}")
 
 
 def alternatives(override: Override) -> list[str]:

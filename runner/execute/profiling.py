@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from runner.config.schema import Profiler as ProfilerConfig
 from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
 from runner.execute.subject import Profiled
 from runner.plan.model import Plan
-from runner.profile.base import Capture, Ended, Holds, Profiler, ProfileSettings
+from runner.profile.base import Capture, Ended, Holds, Launch, Profiler, ProfileSettings
 from runner.profile.names import range_name, report_name, shape_label
 from runner.profile.tools import merged, open_profiler
 from runner.result.metrics import counted_traffic
@@ -97,7 +100,8 @@ def _under(
             try:
                 # What one process found out (no permission, say) spares the others.
                 reason = profiler.unavailable(subject.about)
-                ended = Ended(None, problem=reason) if reason else subject.run(launch, timeout_s)
+                with _alone(launch, on_event):
+                    ended = Ended(None, problem=reason) if reason else subject.run(launch, timeout_s)
             finally:
                 profiles = profiler.collect(launch, ended)
             for capture, one in zip(launch.captures, profiles, strict=True):
@@ -107,6 +111,25 @@ def _under(
         for launch in left:  # Ctrl-C kept them from being started
             shutil.rmtree(launch.scratch, ignore_errors=True)
     return {variant: merged(profiles) for variant, profiles in found.items()}
+
+
+@contextlib.contextmanager
+def _alone(launch: Launch, on_event: OnEvent) -> Iterator[None]:
+    """Holds the launch's lock, where it has one."""
+    if launch.lock is None:
+        yield
+        return
+    launch.lock.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(launch.lock)
+    try:
+        lock.acquire(timeout=0.05)
+    except Timeout:
+        on_event("waiting", launch.lock.stem)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _verdict(tool: str, profile: Profile) -> str:

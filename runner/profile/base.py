@@ -122,6 +122,8 @@ class Launch:
     sanitize: bool = False
     """Programs compiled with the host backend's sanitizer."""
     window: Window = field(default_factory=Window)
+    lock: Path | None = None
+    """A file that is locked while the process runs: the tool does not bear a second process beside it."""
     note: str = ""
     """What the process costs, for who waits: ``full: about 40 passes …``."""
 

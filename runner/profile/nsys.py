@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from runner.build.cache import cache_dir
 from runner.profile import isolate, nvtx
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject, Window
 from runner.profile.find_tool import Found, Tool, required
@@ -100,6 +101,8 @@ class NsysProfiler:
             window=SessionWindow(nsys.path, scratch.name, scratch, self._settings.timeout_s)
             if subject.windowed
             else Window(),
+            # Two at once, each in a process namespace of its own, were seen to lose the connection to their agents.
+            lock=cache_dir() / "nsys.lock",
         )
 
     def collect(self, launch: Launch, ended: Ended) -> list[Profile]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from omegaconf import OmegaConf
 
 from runner.config.points import Point
@@ -133,3 +134,27 @@ def test_a_sanitizer_also_looks_at_what_went_wrong(
     result.profile = Profile()
     profile(experiment, Quiet(), [result], Commit("c0ffee", False), lambda *event: None)
     assert result.profile.status is ProfileStatus.OFF
+
+
+def test_a_tool_that_bears_no_other_waits_for_it(
+    experiment: Experiment, result: Result, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "locks" / "told.lock"
+    path.parent.mkdir()
+    told = Told(Profile(ProfileStatus.OK))
+    monkeypatch.setattr(told, "launches", lambda captures, subject: [Launch(tuple(captures), tmp_path, lock=path)])
+    monkeypatch.setattr(profiling, "open_profiler", lambda tool, settings: told)
+    held = FileLock(path)
+    heard: list[tuple[str, str]] = []
+
+    def on_event(kind: str, what: str) -> None:
+        heard.append((kind, what))
+        if kind == "waiting":
+            held.release()
+
+    held.acquire()
+    profile(experiment, Quiet(), [result], Commit("c0ffee", False), on_event)
+    assert heard == [("profiling", "told"), ("waiting", "told")]
+    assert result.profile.status is ProfileStatus.OK
+    assert not held.is_locked
+    FileLock(path).acquire(timeout=0).lock.release()
