@@ -67,6 +67,14 @@ class Model:
     gated_mlp: bool = True
     biases: bool = False
     """Every projection and norm has a bias (GPT-2)."""
+    out_bias: bool = False
+    """The attention's output projection has a bias."""
+    mlp_bias: bool = False
+    """Every projection of the feed-forward part has a bias."""
+    attention_sinks: bool = False
+    """One learned sink for each head (gpt-oss)."""
+    shared_gate: bool = False
+    """The shared experts' output is scaled by a gate of one column (Qwen2-MoE)."""
     max_positions: int = 0
     """Rows of a learned position table; 0 = rotary."""
     sliding_window: int = 0
@@ -77,6 +85,8 @@ class Model:
     """Exact published parameter count."""
     config_json: str = ""
     """A Hugging Face ``config.json`` (or a GGUF file) that gives every other field of this group."""
+    notes: list[str] = field(default_factory=list)
+    """What the reader of ``config_json`` did not understand or assumed."""
 
 
 @dataclass
@@ -364,7 +374,8 @@ class Kernel:
     name: str = MISSING
     title: str = ""
     kind: str = "cuda"
-    """``cuda`` (a family of kernels), ``command`` (a program of the section ``command``) or ``estimate`` (nothing is run)."""
+    """``cuda`` (a family of kernels), ``command`` (a program of the section ``command``) or
+    ``estimate`` (nothing is run)."""
     phase: str = MISSING
     shape_line: str = ""
     """What one run prints after its checks: ``kv quant shape B={B} T={T}``, symbols in braces."""

@@ -1,4 +1,4 @@
-"""What an estimate is made of: an architecture, how its numbers are stored, the work, and the machine. All plain values.
+"""What an estimate is made of: an architecture, how its numbers are stored, the work and the machine. Plain values.
 
 Symbols, after the field's use: B sequences in a batch, S prompt tokens, T tokens in the KV cache, L layers, h hidden,
 q = heads * head_dim, d head size. A multiply-add counts two FLOP. GB and GB/s are 1e9.
@@ -28,6 +28,8 @@ class Attention:
     qkv_bias: bool = False
     out_bias: bool = False
     qk_norm: bool = False
+    sinks: bool = False
+    """One learned sink for each head."""
     window: int = 0
     """Sliding window, tokens; 0 = all of the context."""
 
@@ -43,7 +45,9 @@ class Mlp:
     experts: int = 0
     top_k: int = 0
     shared: int = 0
-    """Experts that every token passes."""
+    """Experts that every token passes, each of ``width``."""
+    shared_gate: bool = False
+    """The shared experts' output is scaled by a gate of one column."""
     router_bias: bool = False
 
 
@@ -248,4 +252,6 @@ class Estimate:
     prefill: Phase
     decode: Phase
     metrics: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    """What is no number: ``bound_prefill``, ``bound_decode``."""
     notes: tuple[str, ...] = ()
