@@ -1,4 +1,4 @@
-"""The ``model`` section → an ``Architecture`` with one entry per layer, so that no later step asks which layer is what."""
+"""The ``model`` section → an ``Architecture`` with one entry per layer: no later step asks which layer is what."""
 
 from __future__ import annotations
 
