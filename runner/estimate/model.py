@@ -145,6 +145,8 @@ class Machine:
     tdp_w: float = 0.0
     nvlink_gbps: float = 0.0
     """Both directions together."""
+    pcie: str = ""
+    """Generation and lanes: ``5 x16``; the link between GPUs without NVLink."""
     price_per_hour: float = 0.0
     """Money for an hour of one GPU; 0 = unknown."""
 
@@ -169,6 +171,10 @@ class Efficiency:
     """Fixed time of one all-reduce; two a layer and step where ``tensor`` > 1."""
     sequence_us: float = 0.0
     """Time of a step for each sequence in the batch: sampling, scheduling, detokenising."""
+    request_us: float = 0.0
+    """Fixed time of a request before its first token: network, tokenising, the step that is running."""
+    prefills_ahead: float = 0.0
+    """Prefills that a request waits for, per other sequence in the batch: requests come in bursts."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ class Operator:
 
     name: str
     """``qkv_proj``, ``attention``, ``out_proj``, ``router``, ``experts``, ``shared_experts``, ``mlp``, ``norms``,
-    ``embedding``, ``lm_head``, ``all_reduce``, ``all_to_all``."""
+    ``embedding``, ``lm_head``, ``window_attention``, ``all_reduce``, ``all_to_all``, ``stage_send``."""
     count: int
     """Occurrences in the phase (layers that have it)."""
     flops: float
@@ -253,5 +259,5 @@ class Estimate:
     decode: Phase
     metrics: dict[str, float] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    """What is no number: ``bound_prefill``, ``bound_decode``."""
+    """What is no number: ``bound_prefill``, ``bound_decode`` (``memory``, ``compute``, ``link``, ``overhead``)."""
     notes: tuple[str, ...] = ()
