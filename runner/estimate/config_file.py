@@ -34,15 +34,15 @@ class Fields:
         """Whether the key stands in the file, even with ``null``."""
         return key in self._values
 
-    def integer(self, *names: str, least: int = 1, default: int | None = None) -> int:
+    def integer(self, *names: str, least: int = 1, most: int = NUMBER_LIMIT, default: int | None = None) -> int:
         """A whole number under one of ``names``, all of which mean the same; required without ``default``."""
         found: int | None = None
         for key in names:
             value = self.get(key)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= NUMBER_LIMIT:
-                raise self.wrong(key, f"a whole number from {least} to {NUMBER_LIMIT}")
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise self.wrong(key, f"a whole number from {least} to {most}")
             if found is not None and value != found:
                 raise self.wrong(key, f"{found}, as {names[0]} says")
             found = value

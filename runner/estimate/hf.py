@@ -97,13 +97,17 @@ def _kind(fields: Fields) -> str:
 
 def _common(fields: Fields) -> dict[str, Any]:
     return {
-        "layers": fields.integer("num_hidden_layers"),
+        "layers": _layers(fields),
         "hidden": fields.integer("hidden_size"),
         "heads": fields.integer("num_attention_heads"),
         "intermediate": fields.integer("intermediate_size"),
         "vocab": fields.integer("vocab_size"),
         "tied_embeddings": _tied(fields),
     }
+
+
+def _layers(fields: Fields) -> int:
+    return fields.integer("num_hidden_layers", most=architecture.LAYERS_LIMIT)
 
 
 def _tied(fields: Fields) -> bool:
@@ -226,7 +230,7 @@ def _no_windows(fields: Fields) -> None:
 
 def _late_windows(fields: Fields) -> dict[str, Any]:
     """Qwen: with ``use_sliding_window`` the layers from ``max_window_layers`` on are windowed (or as listed)."""
-    layers = fields.integer("num_hidden_layers")
+    layers = _layers(fields)
     window = fields.integer("sliding_window", default=0)
     first = fields.integer("max_window_layers", least=0, default=layers)
     kinds = fields.items("layer_types", str)
@@ -246,7 +250,7 @@ def _listed_windows(fields: Fields, kinds: list[str], layers: int) -> list[int]:
 
 
 def _gpt_oss(fields: Fields) -> dict[str, Any]:
-    layers, window = fields.integer("num_hidden_layers"), fields.integer("sliding_window")
+    layers, window = _layers(fields), fields.integer("sliding_window")
     kinds = fields.items("layer_types", str)
     if not kinds:
         raise fields.missing("layer_types", f"full_attention or sliding_attention for each of {layers} layers")
