@@ -236,7 +236,10 @@ def test_a_quantised_file_says_how_to_estimate_it_as_stored(
         ({"num_key_value_heads": 3}, "num_key_value_heads=3: a divisor of num_attention_heads=4"),
         ({"tie_word_embeddings": "no"}, 'tie_word_embeddings="no": true or false'),
         ({"is_encoder_decoder": True}, "is_encoder_decoder=true: false: only decoders"),
-        ({"text_config": {"model_type": "llama"}}, "text_config: the decoder of a multimodal model"),
+        (
+            {"model_type": "llava", "text_config": {"model_type": "llama"}},
+            "text_config: the decoder of a multimodal model",
+        ),
         ({"quantization_config": {"quant_method": "hqq"}}, "quantization_config.quant_method='hqq': one of fp8"),
         ({"quantization_config": {"bits": 4}}, "quantization_config.quant_method is missing: one of fp8"),
         ({"quantization_config": "fp8"}, 'quantization_config="fp8": an object with quant_method'),
