@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from runner.config.errors import ConfigError
 SIZE_LIMIT = 1 << 20
 """Bytes; such files have a few thousand."""
 NUMBER_LIMIT = 2**31 - 1
+UNKNOWN_LIMIT = 40
+"""A file with more keys that nobody understands describes something else."""
 _SHOWN = 80
 """Longer values are cut in messages."""
 
@@ -86,11 +89,15 @@ class Fields:
 
     def unasked(self, irrelevant: Collection[str]) -> list[str]:
         """A sentence for each key that was not asked for and is not known to leave the sizes alone."""
-        unknown = sorted(set(self._values) - self._asked - set(irrelevant))
+        left = set(self._values) - self._asked - set(irrelevant)
+        unknown = sorted(key for key in left if self._values[key] is not None)
+        if len(unknown) > UNKNOWN_LIMIT:
+            raise self.wrong(
+                unknown[0], f"at most {UNKNOWN_LIMIT} keys that are not understood; {len(unknown)} stand in this file"
+            )
         return [
             f"{_shown(key)}: {_shown(self._values[key])} was not understood: what it adds is not in the figures"
             for key in unknown
-            if self._values[key] is not None
         ]
 
     def wrong(self, key: str, allowed: str) -> ConfigError:
@@ -126,8 +133,7 @@ def load(path: Path) -> Fields:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+        twice = next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
         raise ValueError(f"the key {_shown(twice)} stands there twice")
     return made
 

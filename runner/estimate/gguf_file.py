@@ -18,7 +18,7 @@ KEYS_LIMIT = 4096
 TENSORS_LIMIT = 65_536
 NAME_LIMIT = 1024
 """Bytes of a key or of a tensor's name."""
-ENTRIES_LIMIT = 4_000_000
+ENTRIES_LIMIT = 2_000_000
 """Array entries that are looked at one by one, in the whole file; a tokenizer has some 600 thousand."""
 NESTING_LIMIT = 4
 KEPT_TEXT = 4096

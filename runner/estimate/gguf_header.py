@@ -10,11 +10,11 @@ from runner.config.errors import ConfigError, choose_from
 from runner.config.schema import Model
 from runner.estimate import architecture, gguf_file, params
 from runner.estimate.architecture import LAYERS_LIMIT
+from runner.estimate.config_file import NUMBER_LIMIT, UNKNOWN_LIMIT
 from runner.estimate.gguf_file import Counted, Header
 
 KNOWN = ("llama", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "gpt2")
 """``general.architecture`` of the files that are understood; Mistral and Mixtral call themselves llama."""
-NUMBER_LIMIT = 2**31 - 1
 _SHOWN = 80
 """Longer values are cut in messages."""
 _UNDERSTOOD = frozenset(
@@ -163,9 +163,12 @@ def _notes(header: Header, kind: str) -> list[str]:
     words, table = header.values.get("tokenizer.ggml.tokens"), header.tensors["token_embd.weight"].shape[1]
     if isinstance(words, Counted) and words.entries != table:
         found.append(f"the tokenizer has {words.entries:,} words, the table {table:,} rows: the rows count")
-    for key, value in header.values.items():
-        if key.startswith(f"{kind}.") and key.removeprefix(f"{kind}.") not in _UNDERSTOOD | _IRRELEVANT:
-            found.append(f"{key}={_shown(value)} was not understood: what it changes is not in the figures")
+    known = {f"{kind}.{key}" for key in _UNDERSTOOD | _IRRELEVANT}
+    unknown = [key for key in header.values if key.startswith(f"{kind}.") and key not in known]
+    if len(unknown) > UNKNOWN_LIMIT:
+        raise _wrong(header, unknown[0], header.values[unknown[0]], f"at most {UNKNOWN_LIMIT} keys not understood")
+    for key in unknown:
+        found.append(f"{key}={_shown(header.values[key])} was not understood: what it changes is not in the figures")
     return found
 
 

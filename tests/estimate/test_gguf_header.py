@@ -114,6 +114,12 @@ def test_what_is_not_understood_is_noted(tmp_path: Path) -> None:
     assert notes[3].startswith("the tensors hold") and "something in the file was not understood" in notes[3]
 
 
+def test_a_file_of_unknown_keys_is_refused(tmp_path: Path) -> None:
+    made = llama()
+    made.keys |= {f"llama.key_{number}": number for number in range(50)}
+    assert refused(tmp_path, made) == "llama.key_0=0: at most 40 keys not understood"
+
+
 def test_a_header_alone_is_enough_and_noted(tmp_path: Path) -> None:
     model = gguf_header.read(write(tmp_path, llama().header()))
     assert model.notes[1] == "the file ends with its header: its tensors are not there"

@@ -312,6 +312,12 @@ def test_what_is_no_config_is_refused(tmp_path: Path, content: bytes, message: s
     assert str(refused.value).startswith(f"{path}: {message}")
 
 
+def test_a_file_of_unknown_keys_is_no_config(tmp_path: Path) -> None:
+    path = write(tmp_path, {**LLAMA, **{f"key_{number}": number for number in range(10_000)}})
+    with pytest.raises(ConfigError, match=r"key_0=0: at most 40 keys that are not understood; 10000 stand"):
+        hf.read(path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.json: no such file"):
         hf.read(tmp_path / "nowhere.json")
