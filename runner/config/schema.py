@@ -417,8 +417,8 @@ class Scale:
 @dataclass
 class Constraint:
     require: str = MISSING
-    """Expression over the kernel's parameters, ``shape`` and ``model`` with their keys, and the names ``kernel`` and
-    ``gpu``."""
+    """Expression over the kernel's parameters, ``shape``, ``model`` and ``estimate`` with their keys, and the names
+    ``kernel`` and ``gpu``."""
     reason: str = MISSING
 
 
