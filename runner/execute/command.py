@@ -17,6 +17,7 @@ from runner.execute import planning
 from runner.execute.about import about
 from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
+from runner.execute.estimating import page_of
 from runner.execute.evidence import keep
 from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
@@ -30,6 +31,7 @@ from runner.record.recorder import Recorder
 from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
 from runner.report.bottleneck import headlines
 from runner.report.checks import check_line
+from runner.report.estimate import print_page
 from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
 from runner.report.table import print_table
@@ -144,7 +146,10 @@ class Command:
         except (DocumentError, OSError) as error:
             footer.append(f"no report: {error}")
         footer += recorder.finish(status)
-        print_table(recorder.results, swept, footer, self.console)
+        if len(self.experiments) == 1 and self.experiments[0].estimate is not None:
+            print_page(page_of(self.experiments[0].estimate), footer, self.console)
+        else:
+            print_table(recorder.results, swept, footer, self.console)
         if status is SweepStatus.KILLED:
             return INTERRUPTED
         return FAILED if problem or any(result.status.failed for result in recorder.results) else PASSED
