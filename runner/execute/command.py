@@ -32,6 +32,7 @@ from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
 from runner.report.bottleneck import headlines
 from runner.report.checks import check_line
 from runner.report.estimate import print_page
+from runner.report.estimate_files import write_comparison
 from runner.report.progress import SweepProgress
 from runner.report.summary import write_report
 from runner.report.table import print_table
@@ -143,6 +144,9 @@ class Command:
         footer = [*(headlines(recorder.results) if len(self.experiments) == 1 else ()), f"results: {folder}"]
         try:
             write_report(recorder.results, folder / REPORT_FOLDER, swept)
+            estimates = [e.estimate for e in self.experiments if e.estimate is not None]
+            if len(estimates) > 1:
+                write_comparison(estimates, folder / REPORT_FOLDER)
         except (DocumentError, OSError) as error:
             footer.append(f"no report: {error}")
         footer += recorder.finish(status)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from runner.config.errors import ConfigError
 from runner.config.schema import Config, Gpu, Model
 from runner.estimate import architecture, calibration, gguf_header, hf, precision
 from runner.estimate.estimate import estimate
-from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Work
+from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
 from runner.execute.targets import known_gpus, paper_gpu
 from runner.plan.model import Plan, Target, Variant
 from runner.plan.target import MIB
@@ -32,9 +33,9 @@ def make_estimate(config: Config) -> Estimate:
         batch=shape.batch,
         prompt=shape.prompt,
         output=shape.output,
-        weights=precision.of(settings.weights),
-        kv=precision.of(settings.kv),
-        other=precision.of(settings.other),
+        weights=_precision("weights", settings.weights),
+        kv=_precision("kv", settings.kv),
+        other=_precision("other", settings.other),
         prefix_share=settings.prefix_share,
         speculative=settings.speculative,
         acceptance=settings.acceptance,
@@ -50,6 +51,13 @@ def make_estimate(config: Config) -> Estimate:
         int(settings.reserve_gb * 1e9),
         settings.memory_share,
     )
+
+
+def _precision(key: str, name: str) -> Precision:
+    try:
+        return precision.of(name)
+    except ConfigError as error:
+        raise ConfigError(f"estimate.{key}: {error}") from error
 
 
 def model_of(model: Model) -> Model:

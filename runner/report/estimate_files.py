@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from runner.estimate.model import Estimate
 from runner.estimate.times import operator_bound, operator_s
 from runner.report.estimate import Page, text
 from runner.report.experiment import REPORT
-from runner.report.plots import blank, finish, scale_x, tick
+from runner.report.plots import COLOURS, MARKERS, blank, finish, scale_x, tick
 from runner.result.document import write_text
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ TOKENS = "tokens_over_batch.png"
 _COLUMNS = (
     "count", "flops", "weight_bytes", "kv_bytes", "activation_bytes", "link_bytes", "compute", "intensity",
 )  # fmt: skip
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#bbbbbb")
+_STACK = ("#0072b2", "#d55e00", "#009e73", "#bbbbbb")
 _GB = 1e9
 _TICKS = 9
 """Labels of an axis, at most."""
@@ -65,7 +66,7 @@ def memory_figure(made: Estimate, points: Sequence[MemoryPoint]) -> Figure:
         "activations": [point.memory.activations / _GB for point in points],
         "reserve": [point.memory.reserve / _GB for point in points],
     }
-    panel.stackplot(xs, *parts.values(), labels=list(parts), colors=_COLOURS, alpha=0.8)
+    panel.stackplot(xs, *parts.values(), labels=list(parts), colors=_STACK, alpha=0.8)
     limit = made.memory.available / _GB
     panel.axhline(limit, color="#444444", linewidth=1.2, label=f"may be used: {limit:.0f} GB")
     passed = crossover_context(made.architecture, made.work, made.parallel)
@@ -100,6 +101,52 @@ def tokens_figure(made: Estimate, points: Sequence[BatchPoint]) -> Figure:
         panel.set_ylim(0, 1.08 * max(ys))
     finish(drawn, panels[-1], f"{_where(made)}, prompt {made.work.prompt}, output {made.work.output}")
     return drawn
+
+
+def write_comparison(estimates: Sequence[Estimate], folder: Path) -> list[Path]:
+    """Draws the estimates of a sweep that differ in more than the batch into one plot in ``folder``: tokens per second
+    and time per token over the batch, as far as it fits. Returns its path; nothing where there are fewer than two.
+
+    Of more than eight the eight of fewest GPUs are drawn, those that fit as they are before the others.
+    """
+    alike = {replace(made.work, batch=1): made.work for made in estimates}
+    lines = {_label(made, len(alike) > 1): made for made in _first_fitting(estimates)}
+    if len(lines) < 2:
+        return []
+    drawn = blank(11.4, 4.8)
+    panels = drawn.subplots(1, 2)
+    for index, (label, made) in enumerate(list(lines.items())[: len(COLOURS)]):
+        points = [point for point in over_batch(made) if point.fits]
+        xs = [point.batch for point in points]
+        colour, marker = COLOURS[index], MARKERS[index]
+        for panel, ys in (
+            (panels[0], [point.tokens_per_s for point in points]),
+            (panels[1], [point.tpot_ms for point in points]),
+        ):
+            panel.plot(xs, ys, marker=marker, color=colour, markersize=4, linewidth=1.3, label=label)
+    for panel, label in ((panels[0], "tokens per second while decoding"), (panels[1], "time per output token, ms")):
+        panel.set_xscale("log", base=2)
+        panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        panel.set(xlabel="batch, as far as it fits", ylabel=label)
+        panel.set_ylim(bottom=0)
+    finish(drawn, panels[-1], "tokens over the batch, on paper")
+    path = folder / TOKENS
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(path, dpi=110)
+    return [path]
+
+
+def _first_fitting(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Those of which at least one sequence fits: what fits as it is first, then by the number of GPUs."""
+    return sorted(
+        (one for one in estimates if one.metrics["max_batch"]), key=lambda one: (not one.memory.fits, one.parallel.gpus)
+    )
+
+
+def _label(made: Estimate, work: bool) -> str:
+    """Without the batch; with ``work`` what is asked, where that differs."""
+    asked = f", {made.work.prompt} + {made.work.output} tokens, KV {made.work.kv.name}" if work else ""
+    return _where(made) + asked
 
 
 def _where(made: Estimate) -> str:

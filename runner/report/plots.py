@@ -24,8 +24,8 @@ MOST_LINES = 10
 DECADE = 10.0
 Lines = dict[str, list[Result]]
 """Legend entry → its results."""
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
-_MARKERS = "osD^vPX*"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
+MARKERS = "osD^vPX*"
 _STYLES = ("-", "--", "-.", ":")
 _ROOF = "#444444"
 
@@ -97,7 +97,7 @@ def roofline(results: Sequence[Result], title: str) -> Figure | None:
         panel.plot(ends, [x * ceiling * 1e-3 for x in ends], ":", color="#888888", label=name)
     for index, (who, members) in enumerate(_by_variant(points).items()):
         xs, ys = [r.metrics["intensity"] for r in members], [r.metrics["tflops"] for r in members]
-        colour, marker = _COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)]
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         panel.plot(xs, ys, marker, linestyle="none", color=colour, markersize=6, alpha=0.8, label=who)
     rates = [r.metrics["tflops"] for r in points]
     panel.set(xscale="log", xlim=(low, high))
@@ -171,8 +171,8 @@ def _draw(panel: Axes, lines: Lines, axis: str, metric: str, scale: float) -> No
             xs,
             ys,
             label=who,
-            color=_COLOURS[variants.index(variant) % len(_COLOURS)],
-            marker=_MARKERS[(variants.index(variant) + drawn[variant]) % len(_MARKERS)],
+            color=COLOURS[variants.index(variant) % len(COLOURS)],
+            marker=MARKERS[(variants.index(variant) + drawn[variant]) % len(MARKERS)],
             linestyle=_STYLES[drawn[variant] % len(_STYLES)],
             markersize=5,
             linewidth=1.4,

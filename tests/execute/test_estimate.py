@@ -118,7 +118,7 @@ def test_a_config_json_takes_the_place_of_the_model(tmp_path: Path, monkeypatch:
     [
         (("gpu=host",), "gpu=host: an estimate needs a GPU's datasheet; name the GPU to estimate for: a10, "),
         (("gpu=l4", "profiler=nsys"), "profiler=nsys: kernel=estimate runs nothing that could be profiled"),
-        (("gpu=l4", "estimate.weights=int9"), "precision 'int9'"),
+        (("gpu=l4", "estimate.weights=int9"), "estimate.weights: precision 'int9'"),
         (("gpu=l4", "model.config_json=none.json"), "none.json"),
         (("gpu=l4", "estimate.efficiency=none.yaml"), "none.yaml"),
         (("gpu=l4", "estimate.tensor=3"), "3"),
