@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from runner.config.errors import ConfigError
 from runner.config.schema import Config, Gpu, Model
-from runner.estimate import architecture, calibration, gguf_header, hf, precision
+from runner.estimate import architecture, calibration, gguf_header, hf, precision, queueing
 from runner.estimate.estimate import estimate
 from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
 from runner.execute.targets import known_gpus, paper_gpu
@@ -42,7 +43,7 @@ def make_estimate(config: Config) -> Estimate:
         chunk=settings.chunk,
         expert_skew=settings.expert_skew,
     )
-    return estimate(
+    made = estimate(
         arch,
         work,
         Parallel(settings.tensor, settings.pipeline, settings.expert),
@@ -51,6 +52,21 @@ def make_estimate(config: Config) -> Estimate:
         int(settings.reserve_gb * 1e9),
         settings.memory_share,
     )
+    return replace(made, metrics={**made.metrics, **_served(made, settings.memory_share)})
+
+
+def _served(made: Estimate, share: float) -> dict[str, float]:
+    """What a request sees of a server that keeps the batch in flight; nothing of an ideal roofline, or of a model of
+    which not even one sequence fits."""
+    if made.efficiency.level == "ideal" or not made.metrics["max_batch"]:
+        return {}
+    load = queueing.load(made.architecture, made.work, made.parallel, made.machine, made.memory.reserve, share)
+    seen = load.served(made.efficiency)
+    return {
+        "served_ttft_ms": 1e3 * seen.ttft_s,
+        "served_tpot_ms": 1e3 * seen.tpot_s,
+        "served_waiting_ms": 1e3 * seen.waiting_s,
+    }
 
 
 def _precision(key: str, name: str) -> Precision:

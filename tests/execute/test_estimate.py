@@ -172,3 +172,16 @@ def test_the_context_of_the_shape_is_said_to_be_unused() -> None:
     said = outcome(chosen, made, ["shape.context=8192"]).warnings
     assert any(line.startswith("shape.context is not used") for line in said)
     assert not any("shape.context" in line for line in outcome(chosen, made, []).warnings)
+
+
+def test_a_load_that_exceeds_the_kv_space_waits() -> None:
+    chosen = composed("estimate")
+    chosen.gpu = known_gpus()["l4"]
+    assert "served_ttft_ms" not in make_estimate(chosen).metrics
+    chosen.estimate.efficiency = "model"
+    chosen.shape.prompt, chosen.shape.output = 1024, 1024
+    few = make_estimate(chosen).metrics
+    assert few["served_waiting_ms"] == 0
+    chosen.shape.batch = 2 * int(few["max_batch"])
+    many = make_estimate(chosen).metrics
+    assert many["served_ttft_ms"] > many["served_waiting_ms"] > 0
