@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.config.check_command import check_command
+from runner.config.check_estimate import check_estimate
 from runner.config.errors import ConfigError, choose_from
 from runner.config.schema import Config, Param
 
@@ -70,7 +71,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "profiler.replay": ("kernel", "range", "application"),
     "profiler.sections": SECTIONS,
     "gpu.backend": ("auto", "cuda", "host"),
-    "kernel.kind": ("cuda", "command"),
+    "kernel.kind": ("cuda", "command", "estimate"),
 }
 _MODES = ("cold", "hot", "host")
 PROFILERS = ("nvtx", "nsys", "ncu", "timeline", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
@@ -115,6 +116,8 @@ def check(config: Config) -> None:
     _check_devices(config.devices)
     if config.kernel.kind == "command":
         check_command(config, LONGEST_S)
+    elif config.kernel.kind == "estimate":
+        check_estimate(config)
     elif config.variants is not None:
         _check_names("variants", config.variants, list(config.kernel.variants))
     for letter, declared in config.kernel.declare.items():

@@ -23,8 +23,9 @@ _FUNCTIONS = {
 def violated(config: Config) -> str:
     """The reason of the first constraint that does not hold; empty when all do.
 
-    An expression sees ``shape`` and ``model`` with their keys (``shape.context``), the kernel's parameters by
-    letter (``B * T``), and the names ``kernel`` and ``gpu``. Raises ``ConfigError`` for one that cannot be evaluated.
+    An expression sees ``shape``, ``model`` and ``estimate`` with their keys (``shape.context``), the kernel's
+    parameters by letter (``B * T``), and the names ``kernel`` and ``gpu``. Raises ``ConfigError`` for one that cannot
+    be evaluated.
     """
     constraints = config.study.constraints
     if not constraints:
@@ -35,6 +36,7 @@ def violated(config: Config) -> str:
         "gpu": config.gpu.name,
         "shape": SimpleNamespace(**vars(config.shape)),
         "model": SimpleNamespace(**vars(config.model)),
+        "estimate": SimpleNamespace(**vars(config.estimate)),
     }
     evaluator = SimpleEval(functions=_FUNCTIONS, names=names)
     for constraint in constraints:

@@ -67,10 +67,26 @@ class Model:
     gated_mlp: bool = True
     biases: bool = False
     """Every projection and norm has a bias (GPT-2)."""
+    out_bias: bool = False
+    """The attention's output projection has a bias."""
+    mlp_bias: bool = False
+    """Every projection of the feed-forward part has a bias."""
+    attention_sinks: bool = False
+    """One learned sink for each head (gpt-oss)."""
+    shared_gate: bool = False
+    """The shared experts' output is scaled by a gate of one column (Qwen2-MoE)."""
     max_positions: int = 0
     """Rows of a learned position table; 0 = rotary."""
+    sliding_window: int = 0
+    """Tokens that a windowed layer sees; 0 = no layer is windowed."""
+    window_layers: list[int] = field(default_factory=list)
+    """Numbers of the windowed layers, from 0; empty with ``sliding_window`` = all of them."""
     params_total: int = 0
     """Exact published parameter count."""
+    config_json: str = ""
+    """A Hugging Face ``config.json`` (or a GGUF file) that gives every other field of this group."""
+    notes: list[str] = field(default_factory=list)
+    """What the reader of ``config_json`` did not understand or assumed."""
 
 
 @dataclass
@@ -99,6 +115,8 @@ class Gpu:
     nvlink_gbps: float = 0.0
     """Both directions together; 0 = none."""
     pcie: str = ""
+    price_per_hour: float = 0.0
+    """Money for an hour of one GPU, in any currency; 0 = unknown."""
 
 
 @dataclass
@@ -121,6 +139,54 @@ class Profiler:
     replay: str = "kernel"
     interval_s: float = 0.1
     duration_s: float = 3.0
+
+
+@dataclass
+class Estimate:
+    """What ``kernel=estimate`` works out, beside ``model``, ``gpu`` and ``shape``."""
+
+    weights: str = "bfloat16"
+    """How the linear layers are stored: ``runner.estimate.precision``."""
+    kv: str = "bfloat16"
+    """How the KV cache is stored."""
+    other: str = "bfloat16"
+    """Embeddings, norms, output head and activations."""
+    tensor: int = 1
+    """GPUs that share each layer."""
+    pipeline: int = 1
+    """Groups of GPUs that share the layers."""
+    expert: int = 1
+    """GPUs over which the experts are spread."""
+    prefix_share: float = 0.0
+    """Share of each prompt that a prefix cache holds."""
+    speculative: int = 0
+    """Tokens drafted for each verification."""
+    acceptance: float = 0.7
+    """Probability that a drafted token is accepted."""
+    chunk: int = 0
+    """Prompt tokens processed at a time; 0 = the whole prompt."""
+    expert_skew: float = 0.0
+    """0 = tokens choose experts evenly, 1 = all the same."""
+    efficiency: str = "ideal"
+    """``ideal``, ``model`` (the constants below), or a file that ``python -m runner.calibrate`` wrote."""
+    bandwidth: float = 0.95
+    """``model``: share of the datasheet's bandwidth."""
+    compute: float = 0.5
+    """``model``: share of the peak FLOP rate."""
+    layer_us: float = 70.0
+    """``model``: fixed time of a layer and step."""
+    all_reduce_us: float = 4.0
+    """``model``: fixed time of an all-reduce."""
+    sequence_us: float = 0.0
+    """``model``: time of a step for each sequence."""
+    reserve_gb: float = 2.0
+    """Memory of each GPU that the engine keeps for itself."""
+    memory_share: float = 0.9
+    """Share of the GPU's memory that may be used."""
+    ttft_ms: float = 0.0
+    """Target for the time to the first token; 0 = none."""
+    tpot_ms: float = 0.0
+    """Target for the time per output token; 0 = none."""
 
 
 @dataclass
@@ -308,7 +374,8 @@ class Kernel:
     name: str = MISSING
     title: str = ""
     kind: str = "cuda"
-    """``cuda`` (a family of kernels) or ``command`` (a program of the section ``command``)."""
+    """``cuda`` (a family of kernels), ``command`` (a program of the section ``command``) or
+    ``estimate`` (nothing is run)."""
     phase: str = MISSING
     shape_line: str = ""
     """What one run prints after its checks: ``kv quant shape B={B} T={T}``, symbols in braces."""
@@ -350,8 +417,8 @@ class Scale:
 @dataclass
 class Constraint:
     require: str = MISSING
-    """Expression over the kernel's parameters, ``shape`` and ``model`` with their keys, and the names ``kernel`` and
-    ``gpu``."""
+    """Expression over the kernel's parameters, ``shape``, ``model`` and ``estimate`` with their keys, and the names
+    ``kernel`` and ``gpu``."""
     reason: str = MISSING
 
 
@@ -384,6 +451,7 @@ class Config:
     scale: Scale = field(default_factory=Scale)
     study: Study = field(default_factory=Study)
     command: Command = field(default_factory=Command)
+    estimate: Estimate = field(default_factory=Estimate)
     variants: list[str] | None = None
     """Subset of the family's variants; null = all."""
     devices: list[int] = field(default_factory=lambda: [0])

@@ -60,7 +60,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
         "backend": plan.target.backend,
         "seed": plan.seed,
     }
-    if plan.command is not None:
+    if not plan.source:  # a program or an estimate: it has no arithmetic type, and not always a model or a shape
         made.params = {name: value for name, value in made.params.items() if value != ""}
     if variant is None:
         return made

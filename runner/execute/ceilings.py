@@ -44,6 +44,8 @@ class DeviceCeilings:
         """
         if experiment.plan is None or experiment.plan.command or experiment.plan.kernel == FAMILY:
             return Ceilings()
+        if not experiment.devices:  # an estimate
+            return Ceilings()
         info = experiment.devices[0]
         if info.uuid not in self._known:
             known = load(info, cache_dir())

@@ -17,6 +17,7 @@ from runner.execute import planning
 from runner.execute.about import about
 from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
+from runner.execute.estimating import page_of
 from runner.execute.evidence import keep
 from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
@@ -30,6 +31,8 @@ from runner.record.recorder import Recorder
 from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
 from runner.report.bottleneck import headlines
 from runner.report.checks import check_line
+from runner.report.estimate import print_page
+from runner.report.estimate_files import write_comparison
 from runner.report.experiment import REPORT
 from runner.report.profile import profiled_lines
 from runner.report.progress import SweepProgress
@@ -148,10 +151,16 @@ class Command:
         ]
         try:
             write_report(recorder.results, folder / REPORT_FOLDER, swept)
+            estimates = [e.estimate for e in self.experiments if e.estimate is not None]
+            if len(estimates) > 1:
+                write_comparison(estimates, folder / REPORT_FOLDER)
         except (DocumentError, OSError) as error:
             footer.append(f"no report: {error}")
         footer += recorder.finish(status)
-        print_table(recorder.results, swept, footer, self.console)
+        if len(self.experiments) == 1 and self.experiments[0].estimate is not None:
+            print_page(page_of(self.experiments[0].estimate), footer, self.console)
+        else:
+            print_table(recorder.results, swept, footer, self.console)
         if status is SweepStatus.KILLED:
             return INTERRUPTED
         return FAILED if problem or any(result.status.failed for result in recorder.results) else PASSED

@@ -15,11 +15,15 @@ from runner.config.points import Skipped
 from runner.config.schema import Config
 from runner.config.secrets import redact_argv, redact_config, redact_text
 from runner.execute import planning, targets
+from runner.execute.estimating import page_of
 from runner.execute.planning import Experiment
 from runner.exit_codes import PASSED, REFUSED
 from runner.plan.memory import memory_bytes, nbytes
 from runner.plan.model import CommandPlan, Launch, Plan, Target
+from runner.plan.target import target_of
 from runner.profile.sections import SETS
+from runner.report.estimate import render
+from runner.report.numbers import size
 from runner.report.terminal import Terminal
 from runner.result.metrics import bound
 from runner.result.model import Status
@@ -50,10 +54,15 @@ def _target(config: Config) -> Target:
     """Without opening a device."""
     if config.kernel.kind == "command":
         return targets.program_target(config)[0]
+    if config.kernel.kind == "estimate":
+        return target_of(targets.paper_gpu(config.gpu))
     return targets.static_target(config.gpu)
 
 
 def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
+    if experiment.estimate is not None:
+        console.print(render(page_of(experiment.estimate)))
+        return
     if plan.command is not None:
         _show_command(console, plan, plan.command)
         return
@@ -142,13 +151,3 @@ def _launch(launch: Launch) -> str:
     shared = f" shared={launch.shared_bytes}" if launch.shared_bytes else ""
     grid, block = ("x".join(map(str, dims)) for dims in (launch.grid, launch.block))
     return f"{launch.function} grid={grid} block={block}{shared}"
-
-
-def size(count: int) -> str:
-    """``268.4 MB``: decimal units, as bandwidths are."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.4g} {unit}"
-        value /= 1000
-    return f"{value:.4g} TB"

@@ -11,6 +11,7 @@ from runner.build.model import BuildRequest, CompileError, Program
 from runner.execute.about import About
 from runner.execute.assemble import result
 from runner.execute.conversation import Job, outcomes
+from runner.execute.estimating import outcome as estimated
 from runner.execute.planning import Experiment
 from runner.plan.model import WorkloadRef
 from runner.program.measured import measure
@@ -75,6 +76,9 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         return
     for name, reason in experiment.left_out.items():
         yield Outcome(name, Status.SKIPPED, reason)
+    if experiment.estimate is not None:
+        yield estimated(experiment.config, experiment.estimate, experiment.point.shown)
+        return
     if experiment.plan.command is not None:
         pool.close()  # a worker would keep its part of the device's memory
         yield of_program(experiment, on_event)

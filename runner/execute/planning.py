@@ -14,6 +14,8 @@ from runner.config.errors import ConfigError
 from runner.config.points import Point
 from runner.config.schema import Config
 from runner.diagnose.rules import Rule, rules
+from runner.estimate.model import Estimate
+from runner.execute.estimating import make_estimate, make_estimate_plan
 from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
 from runner.paths import cuda_src_dir
@@ -49,6 +51,8 @@ class Experiment:
     """Of the diagnosis, the user's own among them."""
     earlier: Earlier | None = None
     """What ``compare_to`` names."""
+    estimate: Estimate | None = None
+    """``kernel=estimate``: what its only variant says. Arithmetic alone, so that planning it is making it."""
 
     @property
     def config(self) -> Config:
@@ -96,6 +100,10 @@ def plan(experiment: Experiment, target: Target) -> None:
         experiment.settings = measure_settings(config.measure, target.backend)
         if config.kernel.kind == "command":
             experiment.plan = make_command_plan(config, target, experiment.point.shown)
+            return
+        if config.kernel.kind == "estimate":
+            experiment.estimate = make_estimate(config)
+            experiment.plan = make_estimate_plan(config, target, experiment.estimate)
             return
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
         experiment.requests = requests(experiment.plan)

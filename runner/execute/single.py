@@ -8,12 +8,13 @@ from runner.build.model import CompileError
 from runner.diagnose.diagnose import diagnose
 from runner.execute.about import About
 from runner.execute.assemble import add_speedups, result
+from runner.execute.estimating import page_of
 from runner.execute.experiment import Built, OnEvent, folder_of, measured, programs_of
 from runner.execute.planning import Experiment
 from runner.execute.profiling import Commit, profile
 from runner.execute.subject import profiled
+from runner.report import estimate_files, monitor
 from runner.report import experiment as report
-from runner.report import monitor
 from runner.result import document
 from runner.result.metrics import Ceilings
 from runner.result.model import INTERRUPTED, Result, Status
@@ -65,8 +66,14 @@ class Single:
             add_speedups(self.results, self.experiment.plan.baseline)
         for made in self.results:
             folder = folder_of(self.experiment, made.variant)
+            estimate = self.experiment.estimate
+            if estimate is not None:
+                if made.status is Status.PASSED:
+                    made.artifacts = estimate_files.write(estimate, page_of(estimate), folder)
+                continue
             made.diagnosis = diagnose(made, self.experiment.rules)
             made.profile.artifacts += set(monitor.write(made, folder)) - set(made.profile.artifacts)
-        report.write(self.results, self.experiment.point.folder, self.experiment.earlier)
+        if self.experiment.estimate is None:
+            report.write(self.results, self.experiment.point.folder, self.experiment.earlier)
         for made in self.results:
             document.write(made, folder_of(self.experiment, made.variant))

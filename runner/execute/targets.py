@@ -35,6 +35,8 @@ class Targets:
     def of(self, config: Config) -> tuple[Target, tuple[DeviceInfo, ...]]:
         """The target as the devices really are, and the devices. Raises ``PlanError`` for a GPU that is not here,
         and whatever ``ask`` raises."""
+        if config.kernel.kind == "estimate":
+            return target_of(paper_gpu(config.gpu)), ()
         target = static_target(config.gpu)
         if config.kernel.kind == "command":
             return program_target(config)
@@ -100,6 +102,27 @@ def _as_found(target: Target, infos: Sequence[DeviceInfo]) -> Target:
         memory_bytes=min(info.memory_bytes for info in infos),
     )
     return found if found.title else replace(found, title=first.name)
+
+
+def paper_gpu(gpu: Gpu) -> Gpu:
+    """The GPU that an estimate is for. A named one need not be here; ``auto`` is the first that the driver lists, with
+    the memory that the driver reports. Raises ``PlanError`` where that is none, or one without a datasheet."""
+    named = [name for name, known in known_gpus().items() if known.backend == "cuda"]
+    choose = f"name the GPU to estimate for: {', '.join(named)}"
+    if gpu.backend == "host":
+        raise PlanError("gpu", gpu.name, f"an estimate needs a GPU's datasheet; {choose}")
+    if gpu.backend == "cuda":
+        for key in ("bandwidth_gbps", "tflops"):
+            if not getattr(gpu, key):
+                raise PlanError(f"gpu.{key}", getattr(gpu, key), f"an estimate needs the datasheet's figure; {choose}")
+        return gpu
+    states = detect()
+    if not states:
+        raise PlanError("gpu", gpu.name, f"no NVIDIA GPU found here; {choose}")
+    known = recognise(known_gpus(), states[0].name, states[0].memory_mib)
+    if known is None:
+        raise PlanError("gpu", gpu.name, f"{states[0].name} is not in conf/gpu; {choose}")
+    return replace(known, memory_mib=states[0].memory_mib, price_per_hour=gpu.price_per_hour)
 
 
 def program_target(config: Config) -> tuple[Target, tuple[DeviceInfo, ...]]:

@@ -47,6 +47,20 @@ def time(microseconds: float) -> str:
     return f"{digits(microseconds)} µs"
 
 
+def size(count: float) -> str:
+    """Bytes in decimal units, as bandwidths are.
+
+    >>> size(268435456), size(131072.0), size(0)
+    ('268.4 MB', '131.1 kB', '0 B')
+    """
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.4g} {unit}"
+        value /= 1000
+    return f"{value:.4g} TB"
+
+
 def spread(result: Result) -> str:
     """``12.3 µs ±0.4%``: the median and its relative spread."""
     value = result.metrics.get("time_us")

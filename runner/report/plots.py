@@ -24,8 +24,8 @@ MOST_LINES = 10
 DECADE = 10.0
 Lines = dict[str, list[Result]]
 """Legend entry → its results."""
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
-_MARKERS = "osD^vPX*"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
+MARKERS = "osD^vPX*"
 _STYLES = ("-", "--", "-.", ":")
 _ROOF = "#444444"
 
@@ -58,7 +58,7 @@ def against(results: Sequence[Result], axis: str, title: str, swept: Sequence[st
     """Time and rate over ``axis``: one line per variant and combination of the other things that vary."""
     shown, held, lines = _split(results, axis, swept)
     rate, label = _rate(shown)
-    figure = _figure(10.4 if rate else 6.0, 4.6)
+    figure = blank(10.4 if rate else 6.0, 4.6)
     panels = figure.subplots(1, 2 if rate else 1, squeeze=False)[0]
     unit, scale = _time_unit(shown)
     _draw(panels[0], lines, axis, "time_us", scale)
@@ -70,7 +70,7 @@ def against(results: Sequence[Result], axis: str, title: str, swept: Sequence[st
             _levels(panels[1], shown)
     for panel in panels:
         panel.set_xlabel(", ".join(filter(None, [axis, long_name(results, axis)])))
-    _finish(figure, panels[-1], title + (f" ({held})" if held else ""))
+    finish(figure, panels[-1], title + (f" ({held})" if held else ""))
     return figure
 
 
@@ -83,7 +83,7 @@ def roofline(results: Sequence[Result], title: str) -> Figure | None:
     tops = sorted(_all_implied(points, "tflops", "pct_peak_flops"))
     spots = [r.metrics["intensity"] for r in points] + [top * 1e3 / peak for top in tops]
     low, high = min(spots) / 3, max(spots) * 3
-    figure = _figure(8.2, 5.0)
+    figure = blank(8.2, 5.0)
     panel = figure.subplots()
     for style, top in zip(_STYLES, tops or [high * peak * 1e-3], strict=False):
         ridge = top * 1e3 / peak
@@ -97,24 +97,25 @@ def roofline(results: Sequence[Result], title: str) -> Figure | None:
         panel.plot(ends, [x * ceiling * 1e-3 for x in ends], ":", color="#888888", label=name)
     for index, (who, members) in enumerate(_by_variant(points).items()):
         xs, ys = [r.metrics["intensity"] for r in members], [r.metrics["tflops"] for r in members]
-        colour, marker = _COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)]
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         panel.plot(xs, ys, marker, linestyle="none", color=colour, markersize=6, alpha=0.8, label=who)
     rates = [r.metrics["tflops"] for r in points]
     panel.set(xscale="log", xlim=(low, high))
     _scale_log(panel)
     panel.set_ylim(min(*rates, low * peak * 1e-3) / 1.5, max([*tops, *rates]) * 2)
     panel.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="rate, TFLOP/s")
-    _finish(figure, panel, f"{title}: roofline")
+    finish(figure, panel, f"{title}: roofline")
     return figure
 
 
-def _figure(width: float, height: float) -> Figure:
+def blank(width: float, height: float) -> Figure:
+    """A figure of so many inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _finish(figure: Figure, panel: Axes, title: str) -> None:
+def finish(figure: Figure, panel: Axes, title: str) -> None:
     """Title, grid, and a legend beside the panels, where it hides nothing."""
     figure.suptitle(title, fontsize=11)
     for each in figure.axes:
@@ -170,22 +171,22 @@ def _draw(panel: Axes, lines: Lines, axis: str, metric: str, scale: float) -> No
             xs,
             ys,
             label=who,
-            color=_COLOURS[variants.index(variant) % len(_COLOURS)],
-            marker=_MARKERS[(variants.index(variant) + drawn[variant]) % len(_MARKERS)],
+            color=COLOURS[variants.index(variant) % len(COLOURS)],
+            marker=MARKERS[(variants.index(variant) + drawn[variant]) % len(MARKERS)],
             linestyle=_STYLES[drawn[variant] % len(_STYLES)],
             markersize=5,
             linewidth=1.4,
         )
         all_x += xs
         all_y += ys
-    _scale_x(panel, sorted(set(all_x)))
+    scale_x(panel, sorted(set(all_x)))
     if metric == "time_us" and min(all_y) > 0 and max(all_y) / min(all_y) > DECADE:
         _scale_log(panel)
     else:
         panel.set_ylim(0, 1.08 * max(all_y))
 
 
-def _scale_x(panel: Axes, ticks: Sequence[float]) -> None:
+def scale_x(panel: Axes, ticks: Sequence[float]) -> None:
     """Powers of two and what spans more than a decade go on a logarithmic axis, labelled at the points."""
     if len(ticks) < 2 or ticks[0] <= 0:
         return
@@ -194,7 +195,7 @@ def _scale_x(panel: Axes, ticks: Sequence[float]) -> None:
         return
     panel.set_xscale("log", base=2 if binary else 10)
     if len(ticks) <= 9:
-        panel.set_xticks(ticks, [_tick(x) for x in ticks])
+        panel.set_xticks(ticks, [tick(x) for x in ticks])
         panel.minorticks_off()
 
 
@@ -210,7 +211,7 @@ def _scale_log(panel: Axes) -> None:
     panel.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _tick(x: float) -> str:
+def tick(x: float) -> str:
     """``32k`` for 32768 (lengths are counted in 1024s), other numbers as they are."""
     return f"{int(x) // 1024}k" if x >= 1024 and x % 1024 == 0 else plain(x)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from runner.report import numbers
 from runner.report.axes import MISSING, columns, long_name, value
+from runner.report.ranking import ranked
 from runner.result.model import Quality, Result, Status
 from runner.result.names import plain, printed
 
@@ -76,15 +77,24 @@ def rows(results: Sequence[Result], swept: Sequence[str] = ()) -> list[Rows]:
 
 def _family(kernel: str, results: list[Result], swept: Sequence[str]) -> Rows:
     varied = columns(results, swept)
+    estimated = any("fits" in result.metrics for result in results)
+    ranks: list[int] = []
+    if estimated:
+        results, ranks = ranked(results)
     made = [Column("variant", [_variant(r) for r in results], 100, right=False)]
     for key in varied:
         title = f"{key}\n{long_name(results, key)}".rstrip()
         cells = [_cell(value(r, key)) for r in results]
         made.append(Column(title, cells, 99, right=all(c.replace(".", "").isdigit() for c in cells)))
-    figures = [*_FIGURES, *((name, 80, True, _metric(name, numbers.digits)) for name in _printed(results))]
+    if any(ranks):
+        made.insert(0, Column("rank", [str(rank or numbers.NONE) for rank in ranks], 99))
+    shown = _ESTIMATED if estimated else _FIGURES
+    figures = [*shown, *((name, 80, True, _metric(name, numbers.digits)) for name in _printed(results))]
     made += [Column(title, [cell(r) for r in results], keep, right) for title, keep, right, cell in figures]
     empty = {numbers.NONE, ""}
     kept = [column for column in made if column.keep >= 97 or not set(column.cells) <= empty]
+    if estimated and all(result.status is Status.PASSED for result in results):
+        kept = [column for column in kept if column.title != "check"]  # nothing was checked
     sections = [
         index for index in range(len(results) - 1) if results[index].experiment_id != results[index + 1].experiment_id
     ]
@@ -109,6 +119,10 @@ def _percent(figure: float) -> str:
     return f"{figure:.1f}%"
 
 
+def _yes(figure: float) -> str:
+    return "yes" if figure else "no"
+
+
 def _times(figure: float) -> str:
     return f"{numbers.digits(figure)}×"
 
@@ -125,6 +139,21 @@ _FIGURES: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
     ("bound", 70, False, lambda r: numbers.bound(r) or numbers.NONE),
     ("speed-up", 88, True, _metric("speedup", _times)),
     ("quality", 75, False, lambda r: numbers.NONE if r.quality in _UNREMARKABLE else r.quality.value),
+)
+
+_ESTIMATED: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
+    ("check", 98, False, lambda r: status_word(r.status)),
+    ("fits", 96, False, _metric("fits", _yes)),
+    ("meets\ntargets", 95, False, _metric("meets_targets", _yes)),
+    ("GPU\nmemory", 60, True, _metric("memory_bytes", numbers.size)),
+    ("largest\nbatch", 70, True, _metric("max_batch", lambda count: f"{count:.0f}")),
+    ("TTFT", 93, True, _metric("ttft_ms", lambda ms: numbers.time(1e3 * ms))),
+    ("TPOT", 94, True, _metric("tpot_ms", lambda ms: numbers.time(1e3 * ms))),
+    ("bound of\ndecode", 65, False, lambda r: str(r.params.get("bound_decode", numbers.NONE))),
+    ("tokens/s", 92, True, _metric("tokens_per_s", numbers.digits)),
+    ("tokens/s\nper GPU", 80, True, _metric("tokens_per_s_gpu", numbers.digits)),
+    ("kJ per\nMtoken", 55, True, _metric("joules_per_million_tokens", lambda j: numbers.digits(1e-3 * j))),
+    ("money per\nMtoken", 75, True, _metric("money_per_million_tokens", numbers.digits)),
 )
 
 

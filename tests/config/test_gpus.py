@@ -98,3 +98,10 @@ def test_turing_has_no_bfloat16() -> None:
 def test_options_that_are_not_a_part(name: str, backend: str) -> None:
     gpu = load(name)
     assert (gpu.name, gpu.backend, gpu.bandwidth_gbps) == (name, backend, 0.0)
+
+
+@pytest.mark.parametrize("name", RIDGE)
+def test_the_drivers_memory_is_near_the_name(name: str) -> None:
+    gpu = load(name)
+    if gpu.memory_mib:
+        assert gpu.memory_mib * 2**20 == pytest.approx(gpu.memory_gb * 1e9, rel=0.08)

@@ -1,0 +1,198 @@
+"""``kernel=estimate``: a composed config as an estimate, its plan, and what it says as the outcome of a variant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from runner.config.errors import ConfigError
+from runner.config.schema import Config, Gpu, Model
+from runner.estimate import architecture, calibration, gguf_header, hf, precision, queueing
+from runner.estimate.estimate import estimate
+from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
+from runner.execute.targets import known_gpus, paper_gpu
+from runner.plan.model import Plan, Target, Variant
+from runner.plan.target import MIB
+from runner.report.estimate import Page, page
+from runner.result.model import Status
+from runner.worker.protocol import Outcome
+
+_GGUF = b"GGUF"
+_TARGETS = ("ttft_ms", "tpot_ms")
+_CONSTANTS = ("bandwidth", "compute", "layer_us", "all_reduce_us", "sequence_us")
+"""Keys of ``estimate`` that count with ``efficiency=model`` only."""
+
+
+def make_estimate(config: Config) -> Estimate:
+    """Raises ``ConfigError`` for a model, precision, GPU or file that cannot be estimated with."""
+    settings, shape = config.estimate, config.shape
+    arch = architecture.of(model_of(config.model))
+    work = Work(
+        batch=shape.batch,
+        prompt=shape.prompt,
+        output=shape.output,
+        weights=_precision("weights", settings.weights),
+        kv=_precision("kv", settings.kv),
+        other=_precision("other", settings.other),
+        prefix_share=settings.prefix_share,
+        speculative=settings.speculative,
+        acceptance=settings.acceptance,
+        chunk=settings.chunk,
+        expert_skew=settings.expert_skew,
+    )
+    made = estimate(
+        arch,
+        work,
+        Parallel(settings.tensor, settings.pipeline, settings.expert),
+        machine_of(paper_gpu(config.gpu)),
+        efficiency_of(config),
+        int(settings.reserve_gb * 1e9),
+        settings.memory_share,
+    )
+    return replace(made, metrics={**made.metrics, **_served(made, settings.memory_share)})
+
+
+def _served(made: Estimate, share: float) -> dict[str, float]:
+    """What a request sees of a server that keeps the batch in flight; nothing of an ideal roofline, or of a model of
+    which not even one sequence fits."""
+    if made.efficiency.level == "ideal" or not made.metrics["max_batch"]:
+        return {}
+    load = queueing.load(made.architecture, made.work, made.parallel, made.machine, made.memory.reserve, share)
+    seen = load.served(made.efficiency)
+    return {
+        "served_ttft_ms": 1e3 * seen.ttft_s,
+        "served_tpot_ms": 1e3 * seen.tpot_s,
+        "served_waiting_ms": 1e3 * seen.waiting_s,
+    }
+
+
+def _precision(key: str, name: str) -> Precision:
+    try:
+        return precision.of(name)
+    except ConfigError as error:
+        raise ConfigError(f"estimate.{key}: {error}") from error
+
+
+def model_of(model: Model) -> Model:
+    """The option of the ``model`` group, or what the file ``model.config_json`` says in its place."""
+    if not model.config_json:
+        return model
+    path = Path(model.config_json).expanduser()
+    return gguf_header.read(path) if _is_gguf(path) else hf.read(path)
+
+
+def _is_gguf(path: Path) -> bool:
+    """By its first bytes. A file that cannot be read is left to the reader, which says so."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_GGUF)) == _GGUF
+    except OSError:
+        return path.suffix.lower() == ".gguf"
+
+
+def page_of(made: Estimate) -> Page:
+    """The page of an estimate, with the shipped GPUs as those that could take its own GPU's place."""
+    return page(made, [machine_of(gpu) for gpu in known_gpus().values() if gpu.backend == "cuda"])
+
+
+def machine_of(gpu: Gpu) -> Machine:
+    return Machine(
+        name=gpu.name,
+        bandwidth_gbps=gpu.bandwidth_gbps,
+        memory_bytes=gpu.memory_mib * MIB or int(gpu.memory_gb * 1e9),
+        tflops=dict(gpu.tflops),
+        tdp_w=gpu.tdp_w,
+        nvlink_gbps=gpu.nvlink_gbps,
+        pcie=gpu.pcie,
+        price_per_hour=gpu.price_per_hour,
+    )
+
+
+def efficiency_of(config: Config) -> Efficiency:
+    """``ideal``, ``model`` with the section's constants, or those of a file of ``python -m runner.calibrate``."""
+    settings = config.estimate
+    if settings.efficiency == "ideal":
+        return Efficiency()
+    if settings.efficiency == "model":
+        return Efficiency(
+            level="model",
+            source="the constants of the section estimate",
+            **{key: getattr(settings, key) for key in _CONSTANTS},
+        )
+    return calibration.read(Path(settings.efficiency).expanduser())
+
+
+def make_estimate_plan(config: Config, target: Target, made: Estimate) -> Plan:
+    """The plan of an estimate: parameters to file and one variant, named after the weights' precision."""
+    settings = config.estimate
+    params: dict[str, float | int | str] = {
+        "batch": made.work.batch,
+        "prompt": made.work.prompt,
+        "output": made.work.output,
+    }
+    left_out = (*_TARGETS, *(() if settings.efficiency == "model" else _CONSTANTS))
+    params.update({key: value for key, value in vars(settings).items() if key not in left_out})
+    params.update({f"target_{key}": getattr(settings, key) for key in _TARGETS if getattr(settings, key)})
+    params.update(made.labels)
+    return Plan(
+        kernel=config.kernel.name,
+        phase=config.kernel.phase,
+        params=params,
+        symbols={},
+        model=made.architecture.name,
+        shape=config.shape.name,
+        target=target,
+        devices=(),
+        source="",
+        reference="",
+        defines={},
+        flags=(),
+        buffers=(),
+        prepare=(),
+        variants=(
+            Variant(
+                name=made.work.weights.name,
+                launches=(),
+                checks=(),
+                bytes_read=0,
+                bytes_written=0,
+                flops=0,
+                dtype="",
+            ),
+        ),
+        baseline="",
+        seed=config.seed,
+    )
+
+
+def outcome(config: Config, made: Estimate, overrides: Sequence[str]) -> Outcome:
+    """What the estimate says, as if it had been measured: always ``PASSED``, since a model that does not fit is an
+    answer. ``overrides``: the lines by which the point was composed."""
+    begin = time.monotonic()
+    said = Outcome(made.work.weights.name, Status.PASSED, started=_now())
+    said.metrics = {**made.metrics, **_targets(config, made)}
+    said.warnings = list(dict.fromkeys([*made.architecture.notes, *made.notes, *_unused(overrides)]))
+    said.duration_s = time.monotonic() - begin
+    return said
+
+
+def _targets(config: Config, made: Estimate) -> dict[str, float]:
+    """``meets_targets`` (0 or 1), where a target was set: what does not fit meets none."""
+    wanted = {key: getattr(config.estimate, key) for key in _TARGETS if getattr(config.estimate, key)}
+    if not wanted:
+        return {}
+    met = made.memory.fits and all(made.metrics[key] <= limit for key, limit in wanted.items())
+    return {"meets_targets": float(met)}
+
+
+def _unused(overrides: Sequence[str]) -> list[str]:
+    if any(line.lstrip("+").startswith("shape.context=") for line in overrides):
+        return ["shape.context is not used: the context of a step follows from shape.prompt and shape.output"]
+    return []
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
