@@ -33,22 +33,6 @@ from runner.plan.errors import PlanError
 
 USAGE = "usage: python -m runner.calibrate data=<csv> [model=<option>] [engine=<name>] [out=<file or folder>]"
 _OPTIONS = ("data", "model", "engine", "out")
-_MODELS = {
-    "gpt2": "gpt2_small",
-    "llama-2-7b": "llama2_7b",
-    "llama-2-70b": "llama2_70b",
-    "meta-llama-3-8b": "llama3_8b",
-    "meta-llama-3-70b": "llama3_70b",
-    "llama-3.1-8b": "llama3_8b",
-    "llama-3.1-70b": "llama3_70b",
-    "mixtral-8x7b-v0.1": "mixtral_8x7b",
-    "qwen2.5-0.5b": "qwen2_5_0_5b",
-    "qwen2.5-7b": "qwen2_5_7b",
-    "qwen2.5-72b": "qwen2_5_72b",
-    "qwen3-8b": "qwen3_8b",
-    "deepseek-v3": "deepseek_v3",
-}
-"""Name of a model after its publisher's, in lower case → option of the ``model`` group."""
 _KV = ("float8", "bfloat16")
 """How engines store the KV cache where they are not told; of the two the one that the data do not contradict."""
 _OTHER = "bfloat16"
@@ -172,14 +156,12 @@ def _cases(rows: list[Row], arch: Architecture, machine: Machine, weights: Preci
 
 
 def _option_of(name: str) -> str:
-    short = name.rsplit("/", 1)[-1].lower()
-    for ending in ("-instruct", "-hf", "-fp8"):
-        short = short.removesuffix(ending)
-    if short not in _MODELS:
+    option = measured.model_option(name)
+    if not option:
         raise ConfigError(
             f"model_path={name}: not known by that name; say which option of the model group it is: model=…"
         )
-    return _MODELS[short]
+    return option
 
 
 def _model(name: str) -> Model:

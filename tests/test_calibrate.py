@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner import calibrate
-from runner.estimate import calibration
+from runner.estimate import calibration, measured
 from runner.estimate.measured import COLUMNS
 
 DATA = Path(__file__).parent / "data" / "measured_llama_3_1_70b_fp8_h200.csv"
@@ -130,7 +130,7 @@ def test_every_known_name_is_an_option_of_the_group() -> None:
     from runner.paths import conf_dir
 
     options = {path.stem for path in (conf_dir() / "model").glob("*.yaml")}
-    assert set(calibrate._MODELS.values()) <= options
+    assert set(measured._MODELS.values()) <= options
 
 
 def test_help_is_its_description(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,22 @@ COLUMNS = (
 """Every row must fill these."""
 _ONLY = {"mode": "agg", "pp_size": "1", "attention_dp_size": "1"}
 """Columns that may be absent, with the only value that the closed form describes."""
+_MODELS = {
+    "gpt2": "gpt2_small",
+    "llama-2-7b": "llama2_7b",
+    "llama-2-70b": "llama2_70b",
+    "meta-llama-3-8b": "llama3_8b",
+    "meta-llama-3-70b": "llama3_70b",
+    "llama-3.1-8b": "llama3_8b",
+    "llama-3.1-70b": "llama3_70b",
+    "mixtral-8x7b-v0.1": "mixtral_8x7b",
+    "qwen2.5-0.5b": "qwen2_5_0_5b",
+    "qwen2.5-7b": "qwen2_5_7b",
+    "qwen2.5-72b": "qwen2_5_72b",
+    "qwen3-8b": "qwen3_8b",
+    "deepseek-v3": "deepseek_v3",
+}
+"""Name of a model after its publisher's, in lower case → option of the ``model`` group."""
 _LARGEST = 2**31 - 1
 
 
@@ -60,26 +76,38 @@ class Row:
         return f"prompt {self.prompt}, output {self.output}, concurrency {self.concurrency}, TP {self.tensor}"
 
 
-def read(path: Path) -> list[Row]:
-    """The rows in the file's order. Raises ``ConfigError`` naming file, line, column and what is allowed."""
+def read(path: Path, key: str = "data") -> list[Row]:
+    """The rows in the file's order. ``key``: what the user named the file with.
+
+    Raises ``ConfigError`` naming file, line, column and what is allowed.
+    """
+    where = f"{key}={path}"
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            _check_header(path, reader.fieldnames or ())
+            _check_header(where, reader.fieldnames or ())
             rows = [_row(f"{path}, line {reader.line_num}", cells) for cells in reader]
     except OSError as error:
-        raise ConfigError(f"data={path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"data={path}: is not a CSV file: {error}") from error
+        raise ConfigError(f"{where}: is not a CSV file: {error}") from error
     if not rows:
-        raise ConfigError(f"data={path}: has a header and no rows")
+        raise ConfigError(f"{where}: has a header and no rows")
     return rows
 
 
-def _check_header(path: Path, names: Sequence[str]) -> None:
+def model_option(name: str) -> str:
+    """The option of the ``model`` group that a file calls ``name``; empty where none is known by it."""
+    short = name.rsplit("/", 1)[-1].lower()
+    for ending in ("-instruct", "-hf", "-fp8"):
+        short = short.removesuffix(ending)
+    return _MODELS.get(short, "")
+
+
+def _check_header(where: str, names: Sequence[str]) -> None:
     absent = [name for name in COLUMNS if name not in names]
     if absent:
-        raise ConfigError(f"data={path}: has no column {', '.join(absent)}; needed are {', '.join(COLUMNS)}")
+        raise ConfigError(f"{where}: has no column {', '.join(absent)}; needed are {', '.join(COLUMNS)}")
 
 
 def _row(where: str, cells: Mapping[str | None, str | None]) -> Row:
