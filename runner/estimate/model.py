@@ -246,6 +246,28 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """One figure of an estimate beside its measurement."""
+
+    measured_by: str
+    """An engine, or the variant that was measured."""
+    source: str
+    """The file that says so."""
+    figure: str
+    """``ttft_ms``, ``tpot_ms`` or ``tokens_per_s``."""
+    theoretical: float
+    """For the load that was measured: ``runner.estimate.beside``."""
+    measured: float
+    reason: str
+    """Where most of the difference comes from."""
+
+    @property
+    def ratio(self) -> float:
+        """Measured over theoretical."""
+        return self.measured / self.theoretical
+
+
+@dataclass(frozen=True)
 class Estimate:
     """Everything that is told; ``metrics`` under the names that are filed."""
 
@@ -261,3 +283,5 @@ class Estimate:
     labels: dict[str, str] = field(default_factory=dict)
     """What is no number: ``bound_prefill``, ``bound_decode`` (``memory``, ``compute``, ``link``, ``overhead``)."""
     notes: tuple[str, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    """Measurement beside theory, where one was given."""
