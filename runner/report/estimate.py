@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -30,6 +31,8 @@ class Block:
     rows: tuple[tuple[str, ...], ...] = ()
     left: int = 1
     """Columns that are text."""
+    told: bool = False
+    """The last column is text too."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,14 @@ def page(made: Estimate, gpus: Sequence[Machine]) -> Page:
         "; ".join(filter(None, [", ".join(what), ", ".join(sizes), *extras, spread])),
         f"Figures: {arch.source}." if arch.source else "",
     )
-    blocks = [_parameters(made), _memory(made), _times(made), _phases(made), _operators(made, made.decode)]
+    blocks = [
+        _parameters(made),
+        _memory(made),
+        _times(made),
+        _compared(made),
+        _phases(made),
+        _operators(made, made.decode),
+    ]
     blocks += [_operators(made, made.prefill), _changes(made, gpus), _notes(made)]
     title = f"{arch.name} on {several}{made.machine.name}, on paper"
     return Page(title, tuple(filter(None, lines)), tuple(block for block in blocks if block.lines or block.rows))
@@ -139,6 +149,30 @@ _TIMES = (
 )
 
 
+def _compared(made: Estimate) -> Block:
+    """Empty without a measurement."""
+    several = len({row.measured_by for row in made.compared}) > 1
+    rows = tuple(
+        (
+            _FIGURES[row.figure] + (f", {row.measured_by}" if several else ""),
+            *(
+                _ms(number) if row.figure.endswith("_ms") else digits(number)
+                for number in (row.theoretical, row.measured)
+            ),
+            f"{digits(row.ratio)}×",
+            row.reason,
+        )
+        for row in made.compared
+    )
+    sources = dict.fromkeys(f"{row.measured_by} ({row.source})" for row in made.compared)
+    said = (f"Measured: {', '.join(sources)}. The ratio is measured over theoretical.",) if rows else ()
+    head = ("figure", "theoretical", "measured", "ratio", "main reason")
+    return Block("Theory beside measurement", said, head, rows, told=True)
+
+
+_FIGURES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "tokens_per_s": "tokens/s"}
+
+
 def _phases(made: Estimate) -> Block:
     found = made.metrics
     rows = []
@@ -216,8 +250,11 @@ def render(shown: Page) -> RenderableType:
         parts += [Text(f"\n{block.title}", style="bold"), *map(Text, block.lines)]
         if block.rows:
             table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+            last = len(block.head) - 1 if block.told else -1
             for index, title in enumerate(block.head):
-                table.add_column(title, justify="left" if index < block.left else "right")
+                # Folded, not cut: a figure without its exponent is another figure.
+                justify: Literal["left", "right"] = "left" if index < block.left or index == last else "right"
+                table.add_column(title, justify=justify, overflow="fold")
             for row in block.rows:
                 table.add_row(*map(Text, row))
             parts.append(table)
@@ -230,7 +267,7 @@ def text(shown: Page) -> str:
     for block in shown.blocks:
         parts.append(f"## {markdown.escape(block.title)}")
         parts += [markdown.escape(line) for line in block.lines]
-        parts.append(markdown.table(block.head, block.rows, left=block.left))
+        parts.append(markdown.table(block.head, block.rows, left=block.left, told=block.told))
     return markdown.joined(parts)
 
 

@@ -1,4 +1,5 @@
-"""Files of one estimate: its page, the operators, memory over the context and tokens per second over the batch."""
+"""Files of one estimate: its page, the operators, memory over the context, tokens per second over the batch, and theory
+beside measurement where there is one."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from runner.estimate.curves import BatchPoint, MemoryPoint, over_batch, over_con
 from runner.estimate.memory import crossover_context
 from runner.estimate.model import Estimate
 from runner.estimate.times import operator_bound, operator_s
+from runner.report import theory
 from runner.report.estimate import Page, text
 from runner.report.experiment import REPORT
 from runner.report.plots import COLOURS, MARKERS, blank, finish, scale_x, tick
@@ -39,7 +41,11 @@ def write(made: Estimate, page: Page, folder: Path) -> list[str]:
     write_text(folder / OPERATORS, operators_csv(made))
     memory_figure(made, over_context(made)).savefig(folder / MEMORY, dpi=110)
     tokens_figure(made, over_batch(made)).savefig(folder / TOKENS, dpi=110)
-    return [REPORT, OPERATORS, MEMORY, TOKENS]
+    written = [REPORT, OPERATORS, MEMORY, TOKENS]
+    if made.compared:
+        write_text(folder / theory.TABLE, theory.table_csv(made))
+        written.append(theory.TABLE)
+    return written
 
 
 def operators_csv(made: Estimate) -> str:
@@ -104,8 +110,13 @@ def tokens_figure(made: Estimate, points: Sequence[BatchPoint]) -> Figure:
 
 
 def write_comparison(estimates: Sequence[Estimate], folder: Path) -> list[Path]:
-    """Draws the estimates of a sweep that differ in more than the batch into one plot in ``folder``: tokens per second
-    and time per token over the batch, as far as it fits. Returns its path; nothing where there are fewer than two.
+    """The plots of a sweep of estimates, in ``folder``; returns their paths: theory beside measurement where something
+    was measured, and the curves over the batch where they differ in more than the batch."""
+    return [*theory.write_plot(estimates, folder), *_write_curves(estimates, folder)]
+
+
+def _write_curves(estimates: Sequence[Estimate], folder: Path) -> list[Path]:
+    """Tokens per second and time per token over the batch, as far as it fits; nothing of fewer than two lines.
 
     Of more than eight the eight of fewest GPUs are drawn, those that fit as they are before the others.
     """

@@ -9,11 +9,13 @@ _FORMATTING = re.compile(r"[\\|*<`]|(?<!\w)_|_(?!\w)")
 """An underscore within a word formats nothing."""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table whose first ``left`` columns are text and whose others are figures; empty without rows."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, told: bool = False) -> str:
+    """A table whose first ``left`` columns, and the last one if ``told``, are text and whose others are figures; empty
+    without rows."""
     if not rows:
         return ""
-    rule = "|" + "|".join(" --- " if number < left else " ---: " for number in range(len(head))) + "|"
+    texts = {*range(left), *([len(head) - 1] if told else [])}
+    rule = "|" + "|".join(" --- " if number in texts else " ---: " for number in range(len(head))) + "|"
     return "\n".join([line(head), rule, *(line(row) for row in rows)])
 
 
