@@ -12,7 +12,7 @@ from tests.execute.test_sweep import QUICK, results, run
 
 pytestmark = pytest.mark.slow
 
-SHIPPED = ("fusion", "logits_processor", "moe_routing", "ragged_batch", "rope_layout", "sampler")
+SHIPPED = ("fusion", "moe_routing", "rope_layout")
 
 PRETEND = """\
 #!/bin/sh
