@@ -7,6 +7,8 @@ import math
 from runner.config.errors import ConfigError
 from runner.config.schema import Config, Estimate
 
+_LONGEST = 2**31 - 1
+"""Tokens and sequences: beyond it no engine counts."""
 _RANGES: dict[str, tuple[float, float]] = {
     "tensor": (1, 4096),
     "pipeline": (1, 4096),
@@ -14,7 +16,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "prefix_share": (0, 1),
     "speculative": (0, 1024),
     "acceptance": (0, 1),
-    "chunk": (0, math.inf),
+    "chunk": (0, _LONGEST),
     "expert_skew": (0, 1),
     "layer_us": (0, 1e6),
     "all_reduce_us": (0, 1e6),
@@ -23,10 +25,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "ttft_ms": (0, 1e12),
     "tpot_ms": (0, 1e12),
 }
-"""Key → least and largest value; infinity stands for no limit but is no value itself."""
+"""Key → least and largest value."""
 _SHARES = ("bandwidth", "compute", "memory_share")
-_LONGEST = 2**31 - 1
-"""Tokens and sequences: beyond it no engine counts."""
 
 
 def check_estimate(config: Config) -> None:
@@ -37,6 +37,10 @@ def check_estimate(config: Config) -> None:
         share = getattr(config.estimate, key)
         if not 0 < share <= 1:
             raise ConfigError(f"estimate.{key}={share}: a share must be above 0 and at most 1")
+    if config.estimate.engine and not config.estimate.measured:
+        raise ConfigError(
+            f"estimate.engine={config.estimate.engine}: chooses rows of estimate.measured=<csv>, which is not given"
+        )
     for key, low in (("batch", 1), ("prompt", 1), ("output", 1)):
         number = getattr(config.shape, key)
         if not low <= number <= _LONGEST:
@@ -63,6 +67,5 @@ def check_estimate(config: Config) -> None:
 def _check_range(estimate: Estimate, key: str) -> None:
     value = getattr(estimate, key)
     low, high = _RANGES[key]
-    if not low <= value <= high or math.isinf(value):
-        least = f"must be at least {low:g}" + ("" if math.isinf(high) else f" and at most {high:g}")
-        raise ConfigError(f"estimate.{key}={value}: {least}")
+    if not low <= value <= high:
+        raise ConfigError(f"estimate.{key}={value}: must be at least {low:.10g} and at most {high:.10g}")

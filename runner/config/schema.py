@@ -187,6 +187,11 @@ class Estimate:
     """Target for the time to the first token; 0 = none."""
     tpot_ms: float = 0.0
     """Target for the time per output token; 0 = none."""
+    measured: str = ""
+    """What was measured of the same load, to stand beside the estimate: a ``result.json`` or its folder, or a CSV of
+    measured loads (``runner/estimate/measured.py``)."""
+    engine: str = ""
+    """The engine whose rows of the CSV are taken; empty = every engine that has the load."""
 
 
 @dataclass

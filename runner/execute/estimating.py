@@ -10,9 +10,11 @@ from pathlib import Path
 
 from runner.config.errors import ConfigError
 from runner.config.schema import Config, Gpu, Model
-from runner.estimate import architecture, calibration, gguf_header, hf, precision, queueing
+from runner.config.schema import Estimate as Settings
+from runner.estimate import architecture, beside, calibration, gguf_header, hf, precision, queueing
 from runner.estimate.estimate import estimate
 from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
+from runner.execute.measurements import measurements
 from runner.execute.targets import known_gpus, paper_gpu
 from runner.plan.model import Plan, Target, Variant
 from runner.plan.target import MIB
@@ -52,7 +54,9 @@ def make_estimate(config: Config) -> Estimate:
         int(settings.reserve_gb * 1e9),
         settings.memory_share,
     )
-    return replace(made, metrics={**made.metrics, **_served(made, settings.memory_share)})
+    made = replace(made, metrics={**made.metrics, **_served(made, settings.memory_share)})
+    found = measurements(settings, made)
+    return beside.compared(made, found, model_efficiency(settings)) if found else made
 
 
 def _served(made: Estimate, share: float) -> dict[str, float]:
@@ -117,12 +121,14 @@ def efficiency_of(config: Config) -> Efficiency:
     if settings.efficiency == "ideal":
         return Efficiency()
     if settings.efficiency == "model":
-        return Efficiency(
-            level="model",
-            source="the constants of the section estimate",
-            **{key: getattr(settings, key) for key in _CONSTANTS},
-        )
+        return model_efficiency(settings)
     return calibration.read(Path(settings.efficiency).expanduser())
+
+
+def model_efficiency(settings: Settings) -> Efficiency:
+    """The section's constants."""
+    constants = {key: getattr(settings, key) for key in _CONSTANTS}
+    return Efficiency(level="model", source="the constants of the section estimate", **constants)
 
 
 def make_estimate_plan(config: Config, target: Target, made: Estimate) -> Plan:
@@ -133,7 +139,8 @@ def make_estimate_plan(config: Config, target: Target, made: Estimate) -> Plan:
         "prompt": made.work.prompt,
         "output": made.work.output,
     }
-    left_out = (*_TARGETS, *(() if settings.efficiency == "model" else _CONSTANTS))
+    unset = (key for key in ("measured", "engine") if not getattr(settings, key))
+    left_out = (*_TARGETS, *unset, *(() if settings.efficiency == "model" else _CONSTANTS))
     params.update({key: value for key, value in vars(settings).items() if key not in left_out})
     params.update({f"target_{key}": getattr(settings, key) for key in _TARGETS if getattr(settings, key)})
     params.update(made.labels)
