@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.config.schema import Model
+from runner.estimate.config_file import NUMBER_LIMIT
 from runner.estimate.model import Architecture, Attention, Layer, Mlp
 from runner.plan.errors import PlanError
 
@@ -21,8 +22,8 @@ _AT_LEAST_ZERO = (
     "max_positions",
     "sliding_window",
 )
-LAYERS_LIMIT = 100_000
-"""A model has at most this many layers here; each takes an object."""
+LAYERS_LIMIT = 1024
+"""A model has at most this many layers here; each takes an object, and an estimate goes through them many times."""
 
 
 def of(model: Model) -> Architecture:
@@ -105,6 +106,9 @@ def _check(model: Model) -> None:
     for key in _AT_LEAST_ZERO:
         if getattr(model, key) < 0:
             raise _wrong(model, key, "0 or more")
+    for key in (*_AT_LEAST_ONE, *_AT_LEAST_ZERO):
+        if getattr(model, key) > NUMBER_LIMIT:
+            raise _wrong(model, key, f"at most {NUMBER_LIMIT}")
     if model.layers > LAYERS_LIMIT:
         raise _wrong(model, "layers", f"at most {LAYERS_LIMIT}")
     if model.heads % model.kv_heads:

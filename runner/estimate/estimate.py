@@ -53,7 +53,7 @@ def estimate(
             "bound_decode": times.bound(parts["decode"]),
             "level": efficiency.level,
         },
-        notes=tuple(_notes(work, parallel, machine, (prefill, decode))),
+        notes=tuple(_notes(arch, work, parallel, machine, (prefill, decode))),
     )
 
 
@@ -147,7 +147,9 @@ def _served(
     }
 
 
-def _notes(work: Work, parallel: Parallel, machine: Machine, phases: tuple[Phase, ...]) -> Iterator[str]:
+def _notes(
+    arch: Architecture, work: Work, parallel: Parallel, machine: Machine, phases: tuple[Phase, ...]
+) -> Iterator[str]:
     """Assumptions that change a figure of this estimate."""
     for compute in sorted({one.compute for phase in phases for one in phase.operators if one.flops}):
         used = times.arithmetic(machine, compute)
@@ -155,6 +157,11 @@ def _notes(work: Work, parallel: Parallel, machine: Machine, phases: tuple[Phase
             yield f"{machine.name} has no {compute} arithmetic: such products run in {used}"
     if not times.link_rate(machine) and any(one.link_bytes for phase in phases for one in phase.operators):
         yield f"no link rate is known of {machine.name}: what goes between GPUs takes no time here"
+    if arch.positions and work.prompt + work.output > arch.positions:
+        yield (
+            f"{arch.name} has {arch.positions} positions: it cannot see the {work.prompt + work.output} tokens of "
+            "prompt and output"
+        )
     if work.speculative:
         yield "what drafting takes, in time and memory, is not counted: only the verification is"
     if parallel.pipeline > 1:

@@ -23,6 +23,8 @@ from runner.worker.client import WorkerKey
 
 Ask = Callable[[WorkerKey], Sequence[DeviceInfo]]
 """Opens a worker's devices and returns what they say, in the order of the key's ``devices``."""
+_DATASHEET_LEAST, _DATASHEET_MOST = 1e-3, 1e9
+"""No rate of a device is below the one, no figure above the other."""
 
 
 class Targets:
@@ -115,6 +117,7 @@ def paper_gpu(gpu: Gpu) -> Gpu:
         for key in ("bandwidth_gbps", "tflops"):
             if not getattr(gpu, key):
                 raise PlanError(f"gpu.{key}", getattr(gpu, key), f"an estimate needs the datasheet's figure; {choose}")
+        _check_datasheet(gpu)
         return gpu
     states = detect()
     if not states:
@@ -123,6 +126,19 @@ def paper_gpu(gpu: Gpu) -> Gpu:
     if known is None:
         raise PlanError("gpu", gpu.name, f"{states[0].name} is not in conf/gpu; {choose}")
     return replace(known, memory_mib=states[0].memory_mib, price_per_hour=gpu.price_per_hour)
+
+
+def _check_datasheet(gpu: Gpu) -> None:
+    """Refuse figures that no time or size can be worked out with: negative, not finite, beyond any device."""
+    rates = {f"tflops.{name}": rate for name, rate in gpu.tflops.items()}
+    others = {key: getattr(gpu, key) for key in ("memory_mib", "memory_gb", "tdp_w", "nvlink_gbps")}
+    for key, value in {"bandwidth_gbps": gpu.bandwidth_gbps, **rates, **others}.items():
+        if key not in others and 0 < value < _DATASHEET_LEAST:
+            raise PlanError(f"gpu.{key}", value, f"must be at least {_DATASHEET_LEAST:g}")
+        if not 0 <= value <= _DATASHEET_MOST:
+            raise PlanError(f"gpu.{key}", value, f"must be at least 0 and at most {_DATASHEET_MOST:g}")
+    if not gpu.memory_mib and not gpu.memory_gb:
+        raise PlanError("gpu.memory_gb", gpu.memory_gb, "an estimate needs the memory, in 1e9 byte")
 
 
 def program_target(config: Config) -> tuple[Target, tuple[DeviceInfo, ...]]:

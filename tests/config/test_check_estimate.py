@@ -39,6 +39,7 @@ def test_the_defaults_pass() -> None:
         ("acceptance", -0.1, "must be at least 0 and at most 1"),
         ("speculative", -1, "must be at least 0"),
         ("chunk", -1, "must be at least 0"),
+        ("chunk", 10**400, "must be at least 0 and at most 2147483647"),
         ("expert_skew", 2.0, "must be at least 0 and at most 1"),
         ("layer_us", -1.0, "must be at least 0"),
         ("reserve_gb", math.inf, "must be at least 0"),

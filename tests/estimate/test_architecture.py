@@ -65,7 +65,9 @@ def test_source_and_notes_come_along() -> None:
     ("figures", "message"),
     [
         ({"layers": 0}, "model.layers=0: 1 or more"),
-        ({"layers": 10**9}, "model.layers=1000000000: at most 100000"),
+        ({"layers": 10**9}, "model.layers=1000000000: at most 1024"),
+        ({"hidden": 2**31}, "model.hidden=2147483648: at most 2147483647"),
+        ({"max_positions": 10**400}, "model.max_positions=1000"),
         ({"head_dim": -4}, "model.head_dim=-4: 1 or more"),
         ({"experts": -1}, "model.experts=-1: 0 or more"),
         ({"heads": 3, "kv_heads": 2}, "model.kv_heads=2: a divisor of model.heads=3"),

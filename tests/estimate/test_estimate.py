@@ -106,6 +106,8 @@ def test_fixed_times_reach_the_label() -> None:
 def test_notes_name_what_changes_a_figure() -> None:
     assert any("no float8 arithmetic" in note for note in made(on="a100_80_sxm", weights=precision.of("float8")).notes)
     assert not any("arithmetic" in note for note in made().notes)
+    assert any("has 1024 positions" in note for note in made("gpt2_small", prompt=1000, output=25).notes)
+    assert not any("positions" in note for note in made("gpt2_small", prompt=1000, output=24).notes)
     assert any("draft" in note for note in made(speculative=3, acceptance=0.7).notes)
     assert any("one batch passes the pipeline" in note for note in made(parallel=Parallel(1, 2)).notes)
     lonely = replace(gpu("l4"), pcie="")

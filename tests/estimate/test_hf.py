@@ -230,7 +230,7 @@ def test_a_quantised_file_says_how_to_estimate_it_as_stored(
         ({"hidden_size": 64.0}, "hidden_size=64.0: a whole number from 1 to"),
         ({"hidden_size": True}, "hidden_size=true: a whole number from 1 to"),
         ({"num_hidden_layers": -3}, "num_hidden_layers=-3: a whole number from 1 to"),
-        ({"num_hidden_layers": 10**9}, "num_hidden_layers=1000000000: a whole number from 1 to 100000"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers=1000000000: a whole number from 1 to 1024"),
         ({"vocab_size": 10**30}, "vocab_size=1000000000000000000000000000000: a whole number from 1 to"),
         ({"num_attention_heads": 5, "num_key_value_heads": 5}, "num_attention_heads=5: a divisor of hidden_size=64"),
         ({"num_key_value_heads": 3}, "num_key_value_heads=3: a divisor of num_attention_heads=4"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,27 @@ def test_auto_is_the_gpu_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_gpu_without_figures_is_refused() -> None:
     with pytest.raises(PlanError, match=r"gpu\.bandwidth_gbps=0\.0: an estimate needs the datasheet's figure"):
         paper_gpu(Gpu(name="mine", backend="cuda", tflops={"bfloat16": 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        ({"bandwidth_gbps": -1.0}, "gpu.bandwidth_gbps=-1.0: must be at least 0"),
+        ({"bandwidth_gbps": 1e-300}, "gpu.bandwidth_gbps=1e-300: must be at least 0.001"),
+        ({"tflops": {"bfloat16": math.inf}}, "gpu.tflops.bfloat16=inf: must be at least 0 and at most"),
+        ({"memory_gb": math.nan}, "gpu.memory_gb=nan: must be at least 0 and at most"),
+        ({"memory_mib": 10**400}, "gpu.memory_mib=1000"),
+        ({"tdp_w": -1.0}, "gpu.tdp_w=-1.0: must be at least 0"),
+        ({"nvlink_gbps": -1.0}, "gpu.nvlink_gbps=-1.0: must be at least 0"),
+        ({"memory_gb": 0.0}, "gpu.memory_gb=0.0: an estimate needs the memory"),
+    ],
+)
+def test_a_gpu_with_impossible_figures_is_refused(figures: dict[str, Any], message: str) -> None:
+    sound = Gpu(name="mine", backend="cuda", bandwidth_gbps=900.0, memory_gb=24.0, tflops={"bfloat16": 100.0})
+    assert paper_gpu(sound) is sound
+    with pytest.raises(PlanError) as refused:
+        paper_gpu(replace(sound, **figures))
+    assert str(refused.value).startswith(message)
 
 
 def test_the_context_of_the_shape_is_said_to_be_unused() -> None:

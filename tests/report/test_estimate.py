@@ -49,6 +49,12 @@ def test_the_page_fits_a_terminal_of_eighty_columns_and_cuts_nothing() -> None:
     assert "estimate.weights=int4_g128" in printed and "gpu=g2" in printed
 
 
+def test_a_narrower_terminal_folds_and_cuts_nothing() -> None:
+    printed = shown(made(), width=48)
+    assert "…" not in printed
+    assert max(len(line) for line in printed.splitlines() if "─" in line) <= 48
+
+
 def test_the_operators_are_those_of_the_phase_the_longest_first() -> None:
     one = made()
     blocks = {block.title: block for block in page(one, []).blocks}
