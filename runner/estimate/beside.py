@@ -149,7 +149,7 @@ def _reason(
     listed = ", ".join(f"{name} {_ms(added[name])}" for name in named[:_MOST]) or "nothing"
     known = f"{'not in the ideal roofline' if ideal else 'counted beyond the ideal roofline'}: {listed}"
     if ideal and rest > max(added.values()):
-        return f"mostly nothing that the efficiency model knows, {_ms(rest)}; {known}"
+        return f"mostly outside the efficiency model, {_ms(rest)}; {known}"
     return f"{known}; {f'{_ms(rest)} stay open' if rest >= 0 else f'that is {_ms(-rest)} more than was measured'}"
 
 
