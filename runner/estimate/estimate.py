@@ -21,7 +21,7 @@ def estimate(
     """Everything that is said of ``work`` on ``parallel.gpus`` of ``machine``.
 
     Bytes and FLOP are those of one GPU. ``ttft_ms``, ``tpot_ms`` and the rates are those of a batch that starts
-    together; ``ttft_continuous_ms``, ``tpot_continuous_ms`` and ``waiting_ms`` those of a server that keeps as many
+    together; ``served_ttft_ms``, ``served_tpot_ms`` and ``served_waiting_ms`` those of a server that keeps as many
     requests in flight (``runner.estimate.queueing``), where one fits. ``reserve_bytes`` and ``memory_share``: as
     ``memory.memory`` takes them. Raises ``PlanError`` where the model cannot be shared out so, or
     the GPU has no rate for the arithmetic.
@@ -141,9 +141,9 @@ def _served(
         return {}
     served = load.served(efficiency)
     return {
-        "ttft_continuous_ms": 1e3 * served.ttft_s,
-        "tpot_continuous_ms": 1e3 * served.tpot_s,
-        "waiting_ms": 1e3 * served.waiting_s,
+        "served_ttft_ms": 1e3 * served.ttft_s,
+        "served_tpot_ms": 1e3 * served.tpot_s,
+        "served_waiting_ms": 1e3 * served.waiting_s,
     }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from runner.config.errors import ConfigError
 from runner.config.schema import Config, Gpu, Model
 from runner.config.schema import Estimate as Settings
-from runner.estimate import architecture, beside, calibration, gguf_header, hf, precision, queueing
+from runner.estimate import architecture, beside, calibration, gguf_header, hf, precision
 from runner.estimate.estimate import estimate
 from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
 from runner.execute.measurements import measurements
@@ -28,8 +28,11 @@ _CONSTANTS = ("bandwidth", "compute", "layer_us", "all_reduce_us", "sequence_us"
 """Keys of ``estimate`` that count with ``efficiency=model`` only."""
 
 
-def make_estimate(config: Config) -> Estimate:
-    """Raises ``ConfigError`` for a model, precision, GPU or file that cannot be estimated with."""
+def make_estimate(config: Config, overrides: Sequence[str] = ()) -> Estimate:
+    """With notes on what ``overrides``, the lines by which the point was composed, give in vain.
+
+    Raises ``ConfigError`` for a model, precision, GPU or file that cannot be estimated with.
+    """
     settings, shape = config.estimate, config.shape
     arch = architecture.of(model_of(config.model))
     work = Work(
@@ -54,23 +57,9 @@ def make_estimate(config: Config) -> Estimate:
         int(settings.reserve_gb * 1e9),
         settings.memory_share,
     )
-    made = replace(made, metrics={**made.metrics, **_served(made, settings.memory_share)})
+    made = replace(made, notes=(*made.notes, *_unused(config, overrides)))
     found = measurements(settings, made)
     return beside.compared(made, found, model_efficiency(settings)) if found else made
-
-
-def _served(made: Estimate, share: float) -> dict[str, float]:
-    """What a request sees of a server that keeps the batch in flight; nothing of an ideal roofline, or of a model of
-    which not even one sequence fits."""
-    if made.efficiency.level == "ideal" or not made.metrics["max_batch"]:
-        return {}
-    load = queueing.load(made.architecture, made.work, made.parallel, made.machine, made.memory.reserve, share)
-    seen = load.served(made.efficiency)
-    return {
-        "served_ttft_ms": 1e3 * seen.ttft_s,
-        "served_tpot_ms": 1e3 * seen.tpot_s,
-        "served_waiting_ms": 1e3 * seen.waiting_s,
-    }
 
 
 def _precision(key: str, name: str) -> Precision:
@@ -175,13 +164,13 @@ def make_estimate_plan(config: Config, target: Target, made: Estimate) -> Plan:
     )
 
 
-def outcome(config: Config, made: Estimate, overrides: Sequence[str]) -> Outcome:
+def outcome(config: Config, made: Estimate) -> Outcome:
     """What the estimate says, as if it had been measured: always ``PASSED``, since a model that does not fit is an
-    answer. ``overrides``: the lines by which the point was composed."""
+    answer."""
     begin = time.monotonic()
     said = Outcome(made.work.weights.name, Status.PASSED, started=_now())
     said.metrics = {**made.metrics, **_targets(config, made)}
-    said.warnings = list(dict.fromkeys([*made.architecture.notes, *made.notes, *_unused(overrides)]))
+    said.warnings = list(dict.fromkeys([*made.architecture.notes, *made.notes]))
     said.duration_s = time.monotonic() - begin
     return said
 
@@ -195,10 +184,19 @@ def _targets(config: Config, made: Estimate) -> dict[str, float]:
     return {"meets_targets": float(met)}
 
 
-def _unused(overrides: Sequence[str]) -> list[str]:
-    if any(line.lstrip("+").startswith("shape.context=") for line in overrides):
-        return ["shape.context is not used: the context of a step follows from shape.prompt and shape.output"]
-    return []
+def _unused(config: Config, overrides: Sequence[str]) -> list[str]:
+    """What was given and does not count."""
+    given = [line.lstrip("+").partition("=")[0] for line in overrides]
+    said = []
+    if "shape.context" in given:
+        said.append("shape.context is not used: the context of a step follows from shape.prompt and shape.output")
+    if config.estimate.efficiency != "model" and not config.estimate.measured:
+        idle = [key for key in given if key in {f"estimate.{name}" for name in _CONSTANTS}]
+        said += [f"{key} is not used: it counts with estimate.efficiency=model only" for key in idle]
+    if config.model.config_json:
+        idle = [key for key in given if key.startswith("model.") and key != "model.config_json"]
+        said += [f"{key} is not used: model.config_json gives every figure of the model" for key in idle]
+    return said
 
 
 def _now() -> str:

@@ -77,7 +77,7 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
     for name, reason in experiment.left_out.items():
         yield Outcome(name, Status.SKIPPED, reason)
     if experiment.estimate is not None:
-        yield estimated(experiment.config, experiment.estimate, experiment.point.shown)
+        yield estimated(experiment.config, experiment.estimate)
         return
     if experiment.plan.command is not None:
         pool.close()  # a worker would keep its part of the device's memory

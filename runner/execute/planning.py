@@ -102,7 +102,7 @@ def plan(experiment: Experiment, target: Target) -> None:
             experiment.plan = make_command_plan(config, target, experiment.point.shown)
             return
         if config.kernel.kind == "estimate":
-            experiment.estimate = make_estimate(config)
+            experiment.estimate = make_estimate(config, experiment.point.shown)
             experiment.plan = make_estimate_plan(config, target, experiment.estimate)
             return
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))

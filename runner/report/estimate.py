@@ -134,7 +134,6 @@ def _times(made: Estimate) -> Block:
 _TIMES = (
     ("ttft_ms", "time to the first token (TTFT)", " ms"),
     ("tpot_ms", "time per output token (TPOT)", " ms"),
-    ("tpot_continuous_ms", "TPOT of a server under constant load", " ms"),
     ("served_ttft_ms", "TTFT on a server with this many requests in flight", " ms"),
     ("served_waiting_ms", "of that waiting for KV space", " ms"),
     ("served_tpot_ms", "TPOT on that server", " ms"),

@@ -24,6 +24,7 @@ from runner.worker.client import WorkerKey
 from tests.execute.test_sweep import environment, results
 from tests.execute.test_sweep import run as run_command
 from tests.execute.test_targets import STATE
+from tests.kernels.plans import ROOT
 from tests.kernels.plans import config as composed
 
 PLAIN = ("kernel=estimate", "tracking=none")
@@ -191,16 +192,27 @@ def test_a_gpu_with_impossible_figures_is_refused(figures: dict[str, Any], messa
 def test_the_context_of_the_shape_is_said_to_be_unused() -> None:
     chosen = composed("estimate")
     chosen.gpu = known_gpus()["l4"]
-    made = make_estimate(chosen)
-    said = outcome(chosen, made, ["shape.context=8192"]).warnings
+    said = outcome(chosen, make_estimate(chosen, ["shape.context=8192"])).warnings
     assert any(line.startswith("shape.context is not used") for line in said)
-    assert not any("shape.context" in line for line in outcome(chosen, made, []).warnings)
+    assert not any("shape.context" in line for line in outcome(chosen, make_estimate(chosen)).warnings)
+
+
+def test_what_was_given_and_does_not_count_is_said() -> None:
+    chosen = composed("estimate")
+    chosen.gpu = known_gpus()["l4"]
+    given = ["estimate.layer_us=30", "+model.layers=48"]
+    constant = "estimate.layer_us is not used: it counts with estimate.efficiency=model only"
+    assert constant in make_estimate(chosen, given).notes
+    chosen.estimate.efficiency = "model"
+    assert make_estimate(chosen, given).notes == make_estimate(chosen).notes
+    chosen.model.config_json = str(ROOT / "tests/data/hf_configs/Qwen3-8B.json")
+    figure = "model.layers is not used: model.config_json gives every figure of the model"
+    assert figure in make_estimate(chosen, given).notes
 
 
 def test_a_load_that_exceeds_the_kv_space_waits() -> None:
     chosen = composed("estimate")
     chosen.gpu = known_gpus()["l4"]
-    assert "served_ttft_ms" not in make_estimate(chosen).metrics
     chosen.estimate.efficiency = "model"
     chosen.shape.prompt, chosen.shape.output = 1024, 1024
     few = make_estimate(chosen).metrics
