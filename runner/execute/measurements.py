@@ -47,7 +47,7 @@ def _of_result(where: str, path: Path) -> Measurement:
     if not figures:
         there = ", ".join(sorted(found.metrics)) or "none"
         raise ConfigError(f"{where}: has no metric {_listed(FIGURES)} above 0; its metrics are {there}")
-    return Measurement(_name(found.variant or found.kernel), file.name, figures, served=False, cause=_cause(found))
+    return Measurement(_name(found.variant or found.kernel), str(path), figures, served=False, cause=_cause(found))
 
 
 def _result_file(where: str, folder: Path) -> Path:

@@ -72,7 +72,9 @@ def test_a_run_stands_beside_it_with_its_own_cause(tmp_path: Path, given: str) -
     assert metrics["tokens_per_s_over_theory"] == pytest.approx(200.0 / metrics["tokens_per_s"])
     assert "measured_ttft_ms" not in metrics
     (file,) = tmp_path.rglob("theory_vs_measured.csv")
-    assert "launches (sure): The GPU was idle for 40 % of the time" in file.read_text()
+    rows = list(csv.DictReader(file.open()))
+    assert {row["main_reason"] for row in rows} == {"launches (sure): The GPU was idle for 40 % of the time"}
+    assert {(row["measured_by"], row["source"]) for row in rows} == {("bench", given)}
 
 
 def test_without_a_measurement_there_is_no_word_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
