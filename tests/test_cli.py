@@ -380,3 +380,13 @@ def test_two_options_of_one_group_are_refused(capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().err
     assert "profiler=[nsys,ncu]: name one option" in said
     assert "profiler.tools=[nsys,ncu]" in said
+
+
+def test_a_dry_run_names_the_tools_that_would_follow(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_NSYS", "/not/there/nsys")
+    assert main(["kernel=kv_quant", "gpu=host", "profiler.tools=[nsys,timeline]", "dry_run=true"]) == 0
+    said = capsys.readouterr().out
+    assert "then nsys, UNAVAILABLE: RUNNER_NSYS=/not/there/nsys is not a working nsys" in said
+    assert "then timeline, by timeline" in said

@@ -17,11 +17,14 @@ from runner.config.secrets import redact_argv, redact_config, redact_text
 from runner.execute import planning, targets
 from runner.execute.estimating import page_of
 from runner.execute.planning import Experiment
+from runner.execute.profiling import profile_settings
 from runner.exit_codes import PASSED, REFUSED
 from runner.plan.memory import memory_bytes, nbytes
 from runner.plan.model import CommandPlan, Launch, Plan, Target
 from runner.plan.target import target_of
+from runner.profile.base import Subject
 from runner.profile.sections import SETS
+from runner.profile.tools import open_profiler
 from runner.report.estimate import render
 from runner.report.numbers import size
 from runner.report.terminal import Terminal
@@ -65,6 +68,7 @@ def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
         return
     if plan.command is not None:
         _show_command(console, plan, plan.command)
+        _show_profilers(console, experiment, Subject("program", plan.target.backend, windowed=bool(plan.command.load)))
         return
     symbols = " ".join(f"{name}={value}" for name, value in plan.symbols.items())
     console.print(f"  phase {plan.phase}, model {plan.model}, shape {plan.shape}, seed {plan.seed}")
@@ -82,14 +86,22 @@ def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
             console.print(f"  {variant.name}: {escape(_launch(launch))}")
     for name, reason in experiment.left_out.items():
         console.print(f"  {name} SKIPPED: {escape(reason)}")
-    profiler = experiment.config.profiler
-    if "ncu" in profiler.tools:
-        limit = f"at most {profiler.launch_count}" if profiler.launch_count else "all"
-        console.print(
-            f"  ncu {profiler.sections}: {SETS[profiler.sections].cost}; {limit} launches of a variant's step"
-        )
+    _show_profilers(console, experiment, Subject("worker", plan.target.backend))
     for unit, request in experiment.requests.items():
         console.print(f"  compile {unit}: {escape(shlex.join(command_line(request)))}")
+
+
+def _show_profilers(console: Console, experiment: Experiment, subject: Subject) -> None:
+    """Which tools follow the timed run, and those that cannot be used here."""
+    profiler = experiment.config.profiler
+    for name in profiler.tools:
+        tool = open_profiler(name, profile_settings(profiler, experiment.categories))
+        reason = tool.unavailable(subject)
+        line = f"UNAVAILABLE: {reason}" if reason else f"by {tool.title}"
+        if name == "ncu" and not reason:
+            limit = f"at most {profiler.launch_count}" if profiler.launch_count else "all"
+            line += f"; {profiler.sections}: {SETS[profiler.sections].cost}; {limit} launches of a variant's step"
+        console.print(f"  then {name}, {line}", markup=False)
 
 
 def _show_command(console: Console, plan: Plan, command: CommandPlan) -> None:
