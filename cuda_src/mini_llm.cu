@@ -68,8 +68,9 @@ __device__ inline void products(const typename Type::Word* weight, long long str
         }
 #pragma unroll
         for (int b = 0; b < kTile; ++b) {
-            if (b >= at.count) continue;
-            const float4* from = reinterpret_cast<const float4*>(x + (at.first + b) * depth + i);
+            // Of a tile that is not full the last sequence is read again, so that nothing branches here.
+            const int of = b < at.count ? b : at.count - 1;
+            const float4* from = reinterpret_cast<const float4*>(x + (at.first + of) * depth + i);
 #pragma unroll
             for (int j = 0; j < Type::kCount / 4; ++j) {
                 const float4 four = from[j];
