@@ -72,6 +72,23 @@ struct Float16 {
     static __device__ inline float widen(__half value) { return __half2float(value); }
 };
 
+// The upper half of a float32; held as bits.
+struct Bfloat16 {
+    using Word = unsigned short;
+    static constexpr int kCount = 8;
+    static __device__ inline void unpack(const uint4& raw, float* out) {
+        const unsigned int words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            out[2 * i] = __uint_as_float(words[i] << 16);
+            out[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000u);
+        }
+    }
+    static __device__ inline float widen(unsigned short bits) {
+        return __uint_as_float(static_cast<unsigned int>(bits) << 16);
+    }
+};
+
 struct Int8 {
     using Word = signed char;
     static constexpr int kCount = 16;

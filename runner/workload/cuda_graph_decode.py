@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from runner.backend.base import Buffer, Graph
+from runner.backend.base import Buffer
 from runner.plan import dtypes
 from runner.workload.base import Context
+from runner.workload.capture import Captured, captured
 from runner.workload.declared import BoundLaunch, bind
 
 EAGER = "eager"
@@ -37,9 +38,7 @@ class GraphLoop:
         self.units_per_step = int(context.plan.symbols["steps"])
         """Decode steps in a loop."""
         self._launches: tuple[BoundLaunch, ...] = ()
-        self._graph: Graph | None = None
-        self._capture_us = 0.0
-        self._instantiate_us = 0.0
+        self._captured: Captured | None = None
 
     def prepare(self) -> None:
         """Nothing: the launches are bound, and the graph is captured, when a variant needs them."""
@@ -51,37 +50,20 @@ class GraphLoop:
         """
         if not self._launches:
             self._launches = bind(self._context, self._context.plan.variant(variant).launches)
-        if variant == GRAPH and self._graph is None:
+        if variant == GRAPH and self._captured is None:
             self._decode_step()
             self._stream.synchronize()
-            self._graph = self._captured()
+            self._captured = captured(self._stream, self._decode_step)
         self._stream.fill(self._context.buffers["position"], 0)
         self._stream.synchronize()
-
-    def _captured(self) -> Graph:
-        """The graph of one decode step. Whatever happens, the stream does not stay in capture."""
-        complete = False
-        begin = time.perf_counter()
-        self._stream.begin_capture()
-        try:
-            self._decode_step()
-            complete = True
-        finally:
-            recorded = time.perf_counter()
-            graph = self._stream.end_capture()
-            if not complete:
-                graph.free()
-        self._capture_us = (recorded - begin) * 1e6
-        self._instantiate_us = (time.perf_counter() - recorded) * 1e6
-        return graph
 
     def _decode_step(self) -> None:
         for launch in self._launches:
             launch.enqueue()
 
     def _replay(self) -> None:
-        assert self._graph is not None
-        self._graph.launch(self._stream)
+        assert self._captured is not None
+        self._captured.graph.launch(self._stream)
 
     def _one(self, variant: str) -> Callable[[], None]:
         return self._replay if variant == GRAPH else self._decode_step
@@ -105,18 +87,18 @@ class GraphLoop:
         absent where a replay is not faster).
         """
         found = {"device_us_per_step": statistics.median(self._device_us(variant) for _ in range(REPEATS))}
-        if variant != GRAPH:
+        if variant != GRAPH or self._captured is None:
             return found
         eager, eager_left = self._timed(EAGER)
         graph, graph_left = self._timed(GRAPH)
-        found["capture_us"] = self._capture_us
-        found["instantiate_us"] = self._instantiate_us
+        found["capture_us"] = self._captured.capture_us
+        found["instantiate_us"] = self._captured.instantiate_us
         found["replay_mismatches"] = float(
             sum(int(np.count_nonzero(eager_left[name] != graph_left[name])) for name in eager_left)
         )
         saved_us = (eager - graph) / self.units_per_step
         if saved_us > 0:
-            found["break_even_steps"] = (self._capture_us + self._instantiate_us) / saved_us
+            found["break_even_steps"] = (self._captured.capture_us + self._captured.instantiate_us) / saved_us
         return found
 
     def _device_us(self, variant: str) -> float:
@@ -157,6 +139,6 @@ class GraphLoop:
         return target.view(np.uint32)
 
     def close(self) -> None:
-        if self._graph is not None:
-            self._graph.free()
-            self._graph = None
+        if self._captured is not None:
+            self._captured.graph.free()
+            self._captured = None

@@ -23,9 +23,9 @@ HOST = Target(name="host", sms=2, l2_bytes=32 << 20)
 OTHERS = {"profiler": "none", "measure": "quick", "tracking": "none", "scale": "full"}
 
 
-def config(family: str, params: Mapping[str, Any] | None = None) -> Config:
-    """The family with ``shape=decode`` and ``model=llama3_8b``, and kernel parameters replaced."""
-    files = {"kernel": family, "shape": "decode", "model": "llama3_8b", "gpu": "host", **OTHERS}
+def config(family: str, params: Mapping[str, Any] | None = None, model: str = "llama3_8b") -> Config:
+    """The family with ``shape=decode`` and a model, and kernel parameters replaced."""
+    files = {"kernel": family, "shape": "decode", "model": model, "gpu": "host", **OTHERS}
     read = {group: OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml") for group, name in files.items()}
     merged = cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Config), read))
     for letter, value in (params or {}).items():

@@ -24,6 +24,7 @@ SIZES: dict[str, tuple[str, tuple[int, ...]]] = {
     "paged_kv_decode": ("D", (80, 256)),
     "quant_decode": ("group", (32, 96)),
     "fusion": ("H", (100, 896, 16384)),
+    "mini_llm": ("B", (3, 4)),
 }
 """Parameters that are compiled in and change the registers a kernel needs, besides their defaults."""
 _FUNCTION = re.compile(r"Function properties for (\w+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores")

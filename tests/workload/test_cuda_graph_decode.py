@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from runner.backend.base import BackendError
+from runner.backend.base import BackendError, Graph
 from runner.plan.model import Buffer, Launch
 from runner.workload.base import Context
+from runner.workload.capture import Captured
 from runner.workload.cuda_graph_decode import REPEATS, GraphLoop
 
 STEPS = 3
@@ -158,8 +159,7 @@ def test_break_even(monkeypatch: pytest.MonkeyPatch, eager: float, graph: float,
     loop.reset("graph")
     times: dict[str, tuple[float, dict[str, Any]]] = {"eager": (eager, {}), "graph": (graph, {})}
     monkeypatch.setattr(loop, "_timed", times.__getitem__)
-    monkeypatch.setattr(loop, "_capture_us", 15.0)
-    monkeypatch.setattr(loop, "_instantiate_us", 25.0)
+    monkeypatch.setattr(loop, "_captured", Captured(cast(Graph, FakeGraph([])), 15.0, 25.0))
     found = loop.metrics("graph")
     assert (found["capture_us"], found["instantiate_us"]) == (15.0, 25.0)
     assert found.get("break_even_steps") == steps
