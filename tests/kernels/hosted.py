@@ -25,7 +25,8 @@ def hosted(family: str, params: Mapping[str, Any]) -> tuple[Plan, dict[str, Outc
     plan, left_out = make_plan(config(family, params), HOST, [SOURCES])
     backend = HostBackend()
     flushers: dict[int, Flusher] = {}
-    experiment = Experiment(backend, [backend.open(0)], plan, programs(plan), flushers)
+    device = backend.open(0)
+    experiment = Experiment(backend, [device], plan, programs(plan), flushers)
     experiment.prepare()
     try:
         return plan, {variant.name: experiment.run(variant.name, ONCE)[0] for variant in plan.variants}, left_out
@@ -33,6 +34,7 @@ def hosted(family: str, params: Mapping[str, Any]) -> tuple[Plan, dict[str, Outc
         experiment.close()
         for flusher in flushers.values():
             flusher.close()
+        device.close()  # its threads' stacks: some thousand mappings, of which a process may have 65530
 
 
 def programs(plan: Plan) -> dict[str, Path]:
