@@ -84,6 +84,7 @@ POINTS = (
     Point("kv_cache", ("B=65536", "T=2", "H=32", "D=128", "page=2"), ("append_BSHD", "append_BHSD", "append_Paged")),
     Point("kv_quant", ("B=32", "H=8", "T=8192", "D=128")),
     Point("logits_processor", ("B=1024", "V=524288")),
+    Point("mini_llm", ("L=2", "V=65536", "prompt=1", "steps=1")),
     Point("moe_routing", ("T=81920", "H=4096", "E=8", "K=1")),
     Point("paged_kv_decode", ("B=32", "T=8192", "H=8", "D=128", "page=16")),
     # Requests that share pages copy them one after another: for the copies, none do.
