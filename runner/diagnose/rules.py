@@ -57,6 +57,7 @@ class Rule:
     """Applies only where no other rule did."""
 
 
+@lru_cache(maxsize=512)
 def names_in(expression: str) -> frozenset[str]:
     """The facts that an expression asks about. Raises ``SyntaxError``."""
     tree = ast.parse(expression.strip(), mode="eval")

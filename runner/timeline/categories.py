@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def user_rules(folders: Sequence[Path]) -> tuple[Path, ...]:
     return files
 
 
+@lru_cache(maxsize=8)
 def _rules(path: Path) -> list[tuple[str, re.Pattern[str]]]:
     try:
         entries: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
