@@ -9,21 +9,19 @@ user's shells included (seen with 2023.4; no option turns it off). A report is m
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
-import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-import psutil
-
+from runner.profile import processes
 from runner.result.environment import is_secret
 
+MARK = "RUNNER_PROFILE_SCRATCH"
+"""Variable with the scratch folder that a process of a tool belongs to."""
 SWITCH = "RUNNER_PROFILE_ISOLATE"
 """``0`` runs the tool in the ordinary process namespace."""
-_END_S = 5.0
 _NAMESPACE = ("--pid", "--fork", "--mount-proc", "--kill-child")
 _WAYS = (
     ("unshare", *_NAMESPACE),
@@ -54,9 +52,9 @@ def _working_way() -> tuple[str, ...]:
 
 
 def enter(scratch: Path) -> tuple[str, ...] | None:
-    """Command line that starts a program among the processes that were started with ``TMPDIR=scratch``: in their
-    process namespace where they have one of their own. None when there are no such processes."""
-    found = _marked(scratch)
+    """Command line that starts a program among the processes of a tool that has this scratch folder: in their process
+    namespace where they have one of their own. None when there are no such processes."""
+    found = processes.marked(MARK, str(scratch))
     for process in found:
         try:
             if _namespace(process.pid, "pid") == _namespace("self", "pid"):
@@ -73,42 +71,23 @@ def _namespace(process: int | str, kind: str) -> str:
     return os.readlink(f"/proc/{process}/ns/{kind}")
 
 
+def of_scratch(scratch: Path, temporary: Path | None = None) -> dict[str, str]:
+    """Variables of a tool's process: by them it and all it starts are known as the scratch folder's, and its temporary
+    files lie there, or in ``temporary``."""
+    return {MARK: str(scratch), "TMPDIR": str(temporary or scratch)}
+
+
 def blanked(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables to set empty so that no credential reaches a report."""
     return {name: "" for name, value in environment.items() if value and is_secret(name, value)}
 
 
 def end_all(scratch: Path) -> int:
-    """Kills every process that was started with ``TMPDIR=scratch``; returns how many.
+    """Kills every process of a tool that has this scratch folder, see ``of_scratch``; returns how many.
 
     Needed where there is no namespace: the agent and the profiled program have sessions of their own, so the
     process group of the tool does not reach them.
     """
-    ended = _marked(scratch)
-    for process in ended:
-        with contextlib.suppress(psutil.Error):  # gone meanwhile
-            process.kill()
-    # Not psutil's wait, which would take a child's exit code away from whoever started it.
-    deadline = time.monotonic() + _END_S
-    while any(map(_lives, ended)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return len(ended)
-
-
-def _marked(scratch: Path) -> list[psutil.Process]:
-    """Living processes that were started with ``TMPDIR=scratch``."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("TMPDIR") == str(scratch):
-                found.append(process)
-        except psutil.Error:
-            continue  # gone meanwhile, or another user's
-    return found
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
+    found = processes.marked(MARK, str(scratch))
+    processes.end(found)
+    return len(found)

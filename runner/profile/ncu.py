@@ -85,7 +85,7 @@ class NcuProfiler:
         # nor in the common one, where it belongs to whoever came first.
         lock = cache_dir() / "ncu"
         lock.mkdir(parents=True, exist_ok=True)
-        environment = {**isolate.blanked(os.environ), "TMPDIR": str(lock)}
+        environment = {**isolate.blanked(os.environ), **isolate.of_scratch(scratch, temporary=lock)}
         command = command_line(self._ncu().path, self._settings, scratch, subject)
         note = f"{self._settings.sections}: {SETS[self._settings.sections].cost}"
         return Launch(captures, scratch, command, environment, subject.backend, steps=_STEPS, note=note)
@@ -191,7 +191,7 @@ class NcuProfiler:
                     stdin=subprocess.DEVNULL,
                     timeout=self._settings.timeout_s,
                     check=False,
-                    env={**os.environ, "TMPDIR": str(report.parent)},
+                    env={**os.environ, **isolate.of_scratch(report.parent)},
                 )
         except subprocess.TimeoutExpired as error:
             raise CountersError(f"ncu --import did not end within {self._settings.timeout_s:g} s") from error

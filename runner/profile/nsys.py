@@ -87,7 +87,7 @@ class NsysProfiler:
         scratch = Path(tempfile.mkdtemp(prefix="runner-nsys-")).resolve()
         environment = {
             **isolate.blanked(os.environ),
-            "TMPDIR": str(scratch),
+            **isolate.of_scratch(scratch),
             "NSYS_NVTX_PROFILER_REGISTER_ONLY": "0",
         }
         profile = command_line(nsys.path, self._settings, scratch / _STEM, subject, len(captures), scratch.name)

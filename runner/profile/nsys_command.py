@@ -80,7 +80,7 @@ def gpu_metrics(nsys: str) -> tuple[tuple[str, ...], str]:
                     timeout=_PROBE_S,
                     check=False,
                     stdin=subprocess.DEVNULL,
-                    env={**os.environ, **isolate.blanked(os.environ), "TMPDIR": folder},
+                    env={**os.environ, **isolate.blanked(os.environ), **isolate.of_scratch(Path(folder))},
                 )
             except subprocess.TimeoutExpired:
                 isolate.end_all(Path(folder))

@@ -47,7 +47,7 @@ class SessionWindow(Window):
                 check=False,
                 stdin=subprocess.DEVNULL,
                 # Sessions are known by files in this folder.
-                env={**os.environ, "TMPDIR": str(self._scratch)},
+                env={**os.environ, **isolate.of_scratch(self._scratch)},
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             self.problem = f"nsys {what} failed: {error}"

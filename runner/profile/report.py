@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
+from runner.profile import isolate
 from runner.profile.nvtx import CAPTURE
 from runner.streams import printable
 from runner.timeline import sqlite
@@ -56,7 +57,7 @@ class Report:
                 check=False,
                 stdin=subprocess.DEVNULL,
                 # The tool's lock files would stay in the common /tmp.
-                env={**os.environ, "TMPDIR": str(self.path.parent)},
+                env={**os.environ, **isolate.of_scratch(self.path.parent)},
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise ReportError(f"nsys export did not end within {self._timeout_s:g} s") from error

@@ -15,6 +15,7 @@ from types import TracebackType
 import psutil
 
 from runner.plan.model import CommandPlan
+from runner.profile import processes
 from runner.program import family
 from runner.program.output import Captured
 from runner.program.usage import Usage
@@ -127,13 +128,13 @@ class Process:
         left = self.members()
         while left and time.monotonic() < deadline:
             time.sleep(0.01)
-            left = [process for process in left if family.lives(process)]
+            left = [process for process in left if processes.lives(process)]
         for _ in range(_ROUNDS):
             left = self.members()
             if not left:
                 break
             self.left_behind += len(left) if by_itself else 0
-            family.end(left)
+            processes.end(left)
         self._ended.wait(_DRAIN_S)
         self.usage.stop()
         for captured in (self.stdout, self.stderr):

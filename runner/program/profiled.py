@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import psutil
 
 from runner.plan.model import BackendName, CommandPlan
+from runner.profile import processes
 from runner.profile.base import Ended, Launch, Subject
 from runner.profile.isolate import blanked
-from runner.program import family
 from runner.program.find import profiled
 from runner.program.logs import Logs
 from runner.program.process import Process, ProgramFailed
@@ -134,9 +134,9 @@ class _Run:
         for process in targets:
             _signal(process)
         deadline = time.monotonic() + self._command.stop_s
-        while any(map(family.lives, targets)) and time.monotonic() < deadline:
+        while any(map(processes.lives, targets)) and time.monotonic() < deadline:
             time.sleep(0.02)
-        family.end([process for process in targets if family.lives(process)])
+        processes.end([process for process in targets if processes.lives(process)])
         if not server.wait(max(self._left_s(), self._command.stop_s)):
             server.end()
 

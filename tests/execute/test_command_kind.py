@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from runner.config.grammar import line_of
-from runner.program import family
+from runner.profile import processes
 from tests.execute.test_sweep import command, environment, results
 from tests.execute.test_sweep import run as run_command
 
@@ -129,7 +129,7 @@ def test_ctrl_c_ends_the_program_too(tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=60)
     assert child.returncode == 130
-    assert not [process for process in below if family.lives(process)]
+    assert not [process for process in below if processes.lives(process)]
     assert one(tmp_path)["status"] == "SKIPPED"
 
 

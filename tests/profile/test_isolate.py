@@ -60,8 +60,8 @@ def test_end_all_reaches_processes_of_other_sessions_and_only_marked_ones(tmp_pa
         process.stdout.readline()
         return process
 
-    marked = start({"TMPDIR": str(tmp_path)})
-    other = start({"TMPDIR": str(tmp_path / "other")})
+    marked = start(isolate.of_scratch(tmp_path))
+    other = start(isolate.of_scratch(tmp_path / "other"))
     try:
         assert isolate.end_all(tmp_path) == 1
         assert marked.wait(timeout=5) == -signal.SIGKILL
@@ -81,7 +81,7 @@ def test_a_tool_is_reached_in_its_own_namespace_or_in_ours(isolated: bool, tmp_p
         pytest.skip("this system does not allow a process namespace")
     assert isolate.enter(tmp_path) is None
     sleeper = [*prefix, sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
-    with subprocess.Popen(sleeper, env={"TMPDIR": str(tmp_path), **PATH}, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(sleeper, env={**isolate.of_scratch(tmp_path), **PATH}, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import shlex
+import signal
 import stat
 import subprocess
 import sys
@@ -144,6 +145,25 @@ def test_processes(tmp_path: Path, pretend_ncu: Pretend, settings: ProfileSettin
         assert launch.note.startswith("speed_of_light: ")
         assert launch.environment["TMPDIR"] == str(cache_dir() / "ncu"), "one lock for all of a user's ncu"
         profiler.collect(launch, Ended(0))
+
+
+def test_what_a_timed_out_ncu_leaves_behind_is_ended(tmp_path: Path, pretend_ncu: Pretend) -> None:
+    pretend_ncu()
+    profiler = NcuProfiler(ProfileSettings())
+    late, other = profiler.launches(captures(tmp_path, "fp32", "q8"), CUDA)
+
+    def agent(launch: Launch) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "60"], env={**os.environ, **launch.environment}, start_new_session=True)
+
+    with agent(late) as left_behind, agent(other) as elsewhere:
+        try:
+            profiler.collect(late, Ended(None, timed_out=True))
+            assert left_behind.wait(timeout=5) == -signal.SIGKILL
+            assert elsewhere.poll() is None
+        finally:
+            left_behind.kill()
+            elsewhere.kill()
+    profiler.collect(other, Ended(0))
 
 
 def test_no_credential_reaches_the_tool(tmp_path: Path, pretend_ncu: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:

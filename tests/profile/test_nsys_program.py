@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from runner.profile import isolate
 from runner.profile.base import Capture, Ended, Launch, ProfileSettings, Subject
 from runner.profile.nsys import NsysProfiler
 from runner.profile.nsys_session import SessionWindow
@@ -176,7 +177,7 @@ def test_a_program_that_fails_fails_the_profile_and_keeps_its_report(
 def test_what_the_tool_says_when_a_window_fails_is_kept(pretend_nsys: Pretend, tmp_path: Path) -> None:
     path = pretend_nsys("echo 'Collection start is not allowed in this state.'; exit 1")
     window = SessionWindow(path, "s", tmp_path, 5)
-    with subprocess.Popen(["sleep", "30"], env={**os.environ, "TMPDIR": str(tmp_path)}) as marked:
+    with subprocess.Popen(["sleep", "30"], env={**os.environ, **isolate.of_scratch(tmp_path)}) as marked:
         try:
             window.begin("a")
             window.end("a")
