@@ -19,6 +19,7 @@ from runner.record import spool
 from runner.record.location import locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import SweepStatus
+from runner.result import clock
 from runner.result.document import write
 from tests.record.conftest import spooled
 from tests.synthetic import result, sweep
@@ -45,7 +46,7 @@ def uri(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def end(folder: Path, status: SweepStatus = SweepStatus.FINISHED, **values: object) -> None:
     """Marks a spooled sweep as ended."""
-    made = dataclasses.replace(spool.read_sweep(folder), status=status, ended=spool.now(), **values)  # type: ignore[arg-type]
+    made = dataclasses.replace(spool.read_sweep(folder), status=status, ended=clock.now(), **values)  # type: ignore[arg-type]
     spool.write_sweep(made, folder)
 
 

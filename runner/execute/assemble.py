@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 from runner.backend.nvml import THROTTLED
 from runner.execute.about import About
 from runner.plan.model import Plan
+from runner.result import clock
 from runner.result.metrics import Ceilings, metrics, quality, speedups, timed_metrics
 from runner.result.model import Result, Status
 from runner.worker.protocol import Outcome
@@ -40,7 +40,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
         environment={**about.environment, "gpu_state": outcome.state} if outcome.state else about.environment,
         overrides=about.overrides,
         repeat=about.repeat,
-        started=outcome.started or datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        started=outcome.started or clock.now(),
         duration_s=outcome.duration_s,
     )
     if plan is None:

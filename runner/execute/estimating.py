@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from runner.config.errors import ConfigError
@@ -19,6 +18,7 @@ from runner.execute.targets import known_gpus, paper_gpu
 from runner.plan.model import Plan, Target, Variant
 from runner.plan.target import MIB
 from runner.report.estimate import Page, page
+from runner.result import clock
 from runner.result.model import Status
 from runner.worker.protocol import Outcome
 
@@ -168,7 +168,7 @@ def outcome(config: Config, made: Estimate) -> Outcome:
     """What the estimate says, as if it had been measured: always ``PASSED``, since a model that does not fit is an
     answer."""
     begin = time.monotonic()
-    said = Outcome(made.work.weights.name, Status.PASSED, started=_now())
+    said = Outcome(made.work.weights.name, Status.PASSED, started=clock.now())
     said.metrics = {**made.metrics, **_targets(config, made)}
     said.warnings = list(dict.fromkeys([*made.architecture.notes, *made.notes]))
     said.duration_s = time.monotonic() - begin
@@ -197,7 +197,3 @@ def _unused(config: Config, overrides: Sequence[str]) -> list[str]:
         idle = [key for key in given if key.startswith("model.") and key != "model.config_json"]
         said += [f"{key} is not used: model.config_json gives every figure of the model" for key in idle]
     return said
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

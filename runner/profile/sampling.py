@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 
 import psutil
 
 from runner.backend import nvml
+from runner.result import clock
 
 _JOIN_S = 5.0
 _MEGABYTE = 1e6
@@ -40,7 +40,7 @@ class Sampler:
         self._gpus = gpus
         self._interval_s = interval_s
         self._stop = threading.Event()
-        self._samples = Samples(datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
+        self._samples = Samples(clock.now())
         self._begin = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
         self._thread.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
@@ -13,6 +12,7 @@ from runner.program.figures import medians
 from runner.program.logs import Logs
 from runner.program.process import Process, ProgramFailed
 from runner.program.serving import serving, stop
+from runner.result import clock
 from runner.result.model import Series, Status
 from runner.worker.protocol import Outcome
 
@@ -30,7 +30,7 @@ class _Runs:
 
 def measure(variant: str, command: CommandPlan, timeout_s: float, folder: Path) -> Outcome:
     """Warm-up and measured runs, each within ``timeout_s``. Their output is written to ``folder``, whatever happens."""
-    outcome = Outcome(variant, Status.PASSED, started=_now())
+    outcome = Outcome(variant, Status.PASSED, started=clock.now())
     begin = time.monotonic()
     runs, logs = _Runs(), Logs(command.environment, [*command.argv, *command.load])
     try:
@@ -141,7 +141,3 @@ def _title(number: int, command: CommandPlan) -> str:
     if number < 0:
         return f"warm-up {number + command.warmup + 1} of {command.warmup}"
     return f"run {number + 1} of {command.repeat}"
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

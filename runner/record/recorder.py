@@ -13,6 +13,7 @@ from runner.record.filing import Filer, slim
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import SUMMARY_EXPERIMENT, MlflowStore
 from runner.record.spool import Sweep, SweepStatus
+from runner.result import clock
 from runner.result.document import DocumentError
 from runner.result.model import Result
 
@@ -71,7 +72,7 @@ class Recorder:
     def finish(self, status: SweepStatus) -> list[str]:
         """Closes the sweep and files what is left and the summary, with whatever lies in ``<folder>/report``;
         lines for the terminal. Ctrl-C leaves the rest for ``runner.sync``."""
-        self.sweep = dataclasses.replace(self.sweep, status=status, ended=spool.now())
+        self.sweep = dataclasses.replace(self.sweep, status=status, ended=clock.now())
         self._mark()
         if not self._settings.enabled:
             return []

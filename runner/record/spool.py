@@ -24,6 +24,7 @@ from typing import Any
 
 import psutil
 
+from runner.result import clock
 from runner.result.document import FILE_NAME, DocumentError, write_text
 
 SWEEP_FILE = "sweep.json"
@@ -72,17 +73,12 @@ class Sweep:
         process = psutil.Process()
         return cls(
             sweep_id,
-            started=now(),
+            started=clock.now(),
             host=socket.gethostname(),
             pid=process.pid,
             pid_started=process.create_time(),
             **values,
         )
-
-
-def now() -> str:
-    """The time, ISO 8601, UTC."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def write_sweep(sweep: Sweep, folder: Path) -> None:
@@ -124,7 +120,7 @@ def close_stale(folder: Path) -> bool:
         return False
     times = [path.stat().st_mtime for path in results(folder)]
     last = max(times, default=(folder / SWEEP_FILE).stat().st_mtime)
-    ended = datetime.fromtimestamp(last, timezone.utc).isoformat(timespec="milliseconds")
+    ended = clock.written(datetime.fromtimestamp(last, timezone.utc))
     write_sweep(dataclasses.replace(sweep, status=SweepStatus.KILLED, ended=ended), folder)
     return True
 
@@ -151,7 +147,7 @@ def is_filed(folder: Path) -> bool:
 
 def mark_filed(folder: Path, tracker: str, run_id: str) -> None:
     """Notes where a result was filed; ``tracker`` is a redacted URI. Raises ``DocumentError``."""
-    document = {"tracker": tracker, "run_id": run_id, "filed": now()}
+    document = {"tracker": tracker, "run_id": run_id, "filed": clock.now()}
     write_text(folder / FILED_FILE, json.dumps(document) + "\n")
 
 

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from runner.plan.memory import nbytes
 from runner.plan.model import Plan
 from runner.profile import nvtx
 from runner.profile.names import range_name
+from runner.result import clock
 from runner.result.model import CheckResult, Status, TraceEvent
 from runner.worker.protocol import Outcome, ProfileRequest
 from runner.worker.recording import recorded, traced
@@ -107,7 +107,7 @@ class Experiment:
 
     def run(self, variant: str, settings: MeasureSettings) -> tuple[Outcome, bool]:
         """Checks, measures and checks again. The second value is False when the process must be replaced."""
-        outcome = Outcome(variant=variant, status=Status.PASSED, started=_now())
+        outcome = Outcome(variant=variant, status=Status.PASSED, started=clock.now())
         begin = time.monotonic()
         healthy = True
         try:
@@ -258,7 +258,3 @@ def _wrong(outcome: Outcome, checks: Sequence[CheckResult]) -> bool:
 def _workload_class(target: str) -> Any:
     module, _, name = target.rpartition(".")
     return getattr(importlib.import_module(module), name)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
