@@ -29,14 +29,15 @@ def estimate(
     held = memory.memory(arch, work, parallel, machine, reserve_bytes, memory_share)
     prefill = operators.prefill(arch, work, parallel)
     decode = operators.decode(arch, work, parallel, times.mean_context(work))
+    load = queueing.load(arch, work, parallel, machine, reserve_bytes, memory_share)
     parts = {phase.name: times.parts_s(phase, arch, work, parallel, machine, efficiency) for phase in (prefill, decode)}
     metrics = {
-        **_sizes(arch, work, parallel, machine, held, memory_share),
+        **_sizes(arch, work, parallel, machine, held, memory_share, load.slots),
         **_work(prefill, decode),
         "ridge_intensity": times.ridge_intensity(machine, work.weights.compute),
         "ridge_batch": times.ridge_batch(machine, work.weights),
         **_times(work, parallel, machine, efficiency, parts),
-        **_served(arch, work, parallel, machine, efficiency, reserve_bytes, memory_share),
+        **_served(load, efficiency),
     }
     return Estimate(
         architecture=arch,
@@ -58,7 +59,7 @@ def estimate(
 
 
 def _sizes(
-    arch: Architecture, work: Work, parallel: Parallel, machine: Machine, held: Memory, share: float
+    arch: Architecture, work: Work, parallel: Parallel, machine: Machine, held: Memory, share: float, slots: int
 ) -> dict[str, float]:
     """Parameters of the whole model, bytes of one GPU, and what would fit."""
     counts = params.count(arch)
@@ -72,7 +73,7 @@ def _sizes(
         "memory_bytes": float(held.total),
         "memory_available_bytes": float(held.available),
         "fits": float(held.fits),
-        "max_batch": float(memory.max_batch(arch, work, parallel, machine, held.reserve, share)),
+        "max_batch": float(slots),
     }
     longest = memory.max_context(arch, work, parallel, machine, held.reserve, share)
     if longest is not None:
@@ -126,17 +127,8 @@ def _times(
     return found
 
 
-def _served(
-    arch: Architecture,
-    work: Work,
-    parallel: Parallel,
-    machine: Machine,
-    efficiency: Efficiency,
-    reserve: int,
-    share: float,
-) -> dict[str, float]:
-    """Under a constant load of ``work.batch`` requests; nothing where not one fits."""
-    load = queueing.load(arch, work, parallel, machine, reserve, share)
+def _served(load: queueing.Load, efficiency: Efficiency) -> dict[str, float]:
+    """Under a constant load; nothing where not one request fits."""
     if not load.slots:
         return {}
     served = load.served(efficiency)
