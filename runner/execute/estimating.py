@@ -15,7 +15,8 @@ from runner.estimate.estimate import estimate
 from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
 from runner.execute.measurements import measurements
 from runner.execute.targets import known_gpus, paper_gpu
-from runner.plan.model import Plan, Target, Variant
+from runner.plan.bare import make_bare_plan
+from runner.plan.model import Plan, Target
 from runner.plan.target import MIB
 from runner.report.estimate import Page, page
 from runner.result import clock
@@ -133,34 +134,8 @@ def make_estimate_plan(config: Config, target: Target, made: Estimate) -> Plan:
     params.update({key: value for key, value in vars(settings).items() if key not in left_out})
     params.update({f"target_{key}": getattr(settings, key) for key in _TARGETS if getattr(settings, key)})
     params.update(made.labels)
-    return Plan(
-        kernel=config.kernel.name,
-        phase=config.kernel.phase,
-        params=params,
-        symbols={},
-        model=made.architecture.name,
-        shape=config.shape.name,
-        target=target,
-        devices=(),
-        source="",
-        reference="",
-        defines={},
-        flags=(),
-        buffers=(),
-        prepare=(),
-        variants=(
-            Variant(
-                name=made.work.weights.name,
-                launches=(),
-                checks=(),
-                bytes_read=0,
-                bytes_written=0,
-                flops=0,
-                dtype="",
-            ),
-        ),
-        baseline="",
-        seed=config.seed,
+    return make_bare_plan(
+        config, target, made.work.weights.name, params, model=made.architecture.name, shape=config.shape.name
     )
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from runner.config.schema import Command, Config
 from runner.config.secrets import redact_argv, redact_shell
+from runner.plan.bare import make_bare_plan
 from runner.plan.errors import PlanError
-from runner.plan.model import CommandPlan, Plan, ReadyPlan, Target, Variant
+from runner.plan.model import CommandPlan, Plan, ReadyPlan, Target
 
 _SHELL = "/bin/sh"
 _NAMED = 60
@@ -26,36 +27,17 @@ def make_command_plan(config: Config, target: Target, overrides: Sequence[str]) 
 
     Raises ``PlanError`` for a folder or a program that is not there.
     """
-    command = _command(config)
     touched = {line.lstrip("+").partition("=")[0].partition(".")[0] for line in overrides}
-    variant = Variant(
-        name=config.command.name or _name(config.command),
-        launches=(),
-        checks=(),
-        bytes_read=0,
-        bytes_written=0,
-        flops=0,
-        dtype="",
-    )
-    return Plan(
-        kernel=config.kernel.name,
-        phase=config.kernel.phase,
-        params={"argv": command.shown, **_params(overrides)},
-        symbols={},
+    command = _command(config)
+    return make_bare_plan(
+        config,
+        target,
+        config.command.name or _name(config.command),
+        {"argv": command.shown, **_params(overrides)},
         # A program knows nothing of the groups' defaults: they count where the user chose them.
         model=config.model.name if "model" in touched else "",
         shape=config.shape.name if "shape" in touched else "",
-        target=target,
-        devices=tuple(config.devices),
-        source="",
-        reference="",
-        defines={},
-        flags=(),
-        buffers=(),
-        prepare=(),
-        variants=(variant,),
-        baseline="",
-        seed=config.seed,
+        devices=config.devices,
         command=command,
     )
 
