@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,21 +17,13 @@ from runner.execute.targets import static_target
 from runner.paths import conf_dir, cuda_src_dir
 from runner.plan.memory import memory_bytes
 from runner.plan.planner import make_plan
+from tests.benchmark_scripts import load
 from tests.test_studies import composer
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("dram_bytes", ROOT / "benchmarks" / "dram_bytes.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-dram_bytes = load()
+dram_bytes = load("dram_bytes")
 
 
 def test_every_variant_of_every_family_has_a_point() -> None:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.benchmark_scripts import load
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data" / "measured_llama_3_1_70b_fp8_h200.csv"
 FOLDER = ROOT / "benchmarks" / "calibration_h200"
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("theory_vs_measured", ROOT / "benchmarks" / "theory_vs_measured.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-benchmark = load()
+benchmark = load("theory_vs_measured")
 
 
 def test_the_loads_of_few_requests_are_those_of_the_page_that_is_kept(tmp_path: Path) -> None:
