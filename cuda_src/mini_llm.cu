@@ -1,338 +1,569 @@
-// One token of a decoder in the style of Llama and Qwen2, for every sequence of the batch: embedding; per layer RMSNorm,
-// QKV, RoPE, attention over the KV cache, output projection, RMSNorm and a gated SwiGLU feed-forward part; last norm, logits,
-// and the greedy choice, which the next token starts from.
+// A decoder in the style of Llama and Qwen2, as passes over tokens of any sequences: embedding; per layer RMSNorm, QKV, RoPE,
+// attention over the KV cache, output projection, RMSNorm and a gated SwiGLU feed-forward part; last norm, logits and the
+// choice of the next token.
 //
-// Nothing that changes from token to token is an argument: position[0] is in device memory, where the last kernel moves it on,
-// so that a captured graph replays the loop as it is. Weights are stacked over layers, rows of a projection contiguous.
-// HEAD_DIM, BATCH_TILE (sequences that share one reading of a weight), BIAS and TIED are compiled in.
-#include "common/convert.cuh"
-#include "common/held_row.cuh"
-#include "common/order.cuh"
+// A pass works on tokens that say for themselves which sequence they belong to (slot) and where in it they stand (position),
+// both in device memory, so that a captured graph replays a decode as it is. Two sets of kernels do the same work: of few
+// tokens (decode), bound by the weights, with norms, RoPE and the storing of keys in the kernels beside them; and of many
+// (prefill), on the tensor cores. Float32 weights are exact rather than fast: they take the first set for any number of tokens.
+// HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, KV, BIAS and TIED are compiled in.
+#include "common/generator.cuh"
+#include "decoder/attend.cuh"
+#include "decoder/few.cuh"
+#include "decoder/many.cuh"
+#include "decoder/sample.cuh"
 
-#ifndef HEAD_DIM
-#define HEAD_DIM 128
-#endif
-#ifndef BATCH_TILE
-#define BATCH_TILE 1
-#endif
 #ifndef BIAS
 #define BIAS 0
 #endif
 #ifndef TIED
 #define TIED 0
 #endif
-static_assert(HEAD_DIM >= 2 && HEAD_DIM <= 256 && HEAD_DIM % 2 == 0, "HEAD_DIM is even, 2 to 256: RoPE turns pairs");
-static_assert(BATCH_TILE >= 1 && BATCH_TILE <= 8, "BATCH_TILE is 1 to 8");
 
 namespace {
 
-constexpr int kDim = HEAD_DIM;
-constexpr int kTile = BATCH_TILE;
 constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / reduce::kWarp;
-constexpr int kArgmaxThreads = 1024;
-constexpr float kEpsilon = 1e-5f;
-constexpr float kNone = -3.402823466e38f;  // below every score
 
-// What a warp works on: one row of the output, for up to kTile sequences from `first` on. blockIdx.y is the tile.
-struct Place {
-    long long row;
-    long long first;
-    int count;
-    int lane;
-};
-
-__device__ inline Place place(long long batch) {
-    const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp;
-    const long long first = static_cast<long long>(blockIdx.y) * kTile;
-    const long long left = batch - first;
-    return {static_cast<long long>(blockIdx.x) * kWarps + warp, first, static_cast<int>(left < kTile ? left : kTile),
-            static_cast<int>(threadIdx.x) % reduce::kWarp};
-}
-
-// Products of kRows weight rows, `stride` elements apart, with the activations of a place's sequences, summed over the warp.
-// `depth` is a multiple of 8, so that every row begins on 16 bytes.
-template <class Type, int kRows>
-__device__ inline void products(const typename Type::Word* weight, long long stride, const float* x, long long depth,
-        const Place& at, float (&sum)[kRows][kTile]) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-        for (int b = 0; b < kTile; ++b) sum[r][b] = 0.0f;
-    }
-    for (long long i = at.lane * Type::kCount; i < depth; i += reduce::kWarp * Type::kCount) {
-        float w[kRows][Type::kCount];
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-            Type::unpack(*reinterpret_cast<const uint4*>(weight + r * stride + i), w[r]);
-        }
-#pragma unroll
-        for (int b = 0; b < kTile; ++b) {
-            // Of a tile that is not full the last sequence is read again, so that nothing branches here.
-            const int of = b < at.count ? b : at.count - 1;
-            const float4* from = reinterpret_cast<const float4*>(x + (at.first + of) * depth + i);
-#pragma unroll
-            for (int j = 0; j < Type::kCount / 4; ++j) {
-                const float4 four = from[j];
-#pragma unroll
-                for (int r = 0; r < kRows; ++r) {
-                    sum[r][b] = fmaf(w[r][4 * j], four.x, sum[r][b]);
-                    sum[r][b] = fmaf(w[r][4 * j + 1], four.y, sum[r][b]);
-                    sum[r][b] = fmaf(w[r][4 * j + 2], four.z, sum[r][b]);
-                    sum[r][b] = fmaf(w[r][4 * j + 3], four.w, sum[r][b]);
-                }
-            }
-        }
-    }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-        for (int b = 0; b < kTile; ++b) sum[r][b] = reduce::lanes_sum(sum[r][b]);
+// Activations for the projection that follows: both halves where that is one of many tokens, else (`split` is null) as they are.
+__device__ inline void keep_activation(float* plain, unsigned short* split, long long at, long long all, float value) {
+    if (split == nullptr) {
+        plain[at] = value;
+    } else {
+        many::split(value, split[at], split[all + at]);
     }
 }
 
-// state = the embedding of the token at position[0]: of the prompt, or the one chosen before. A block a sequence.
-template <class Type>
-__device__ inline void embed(const typename Type::Word* embedding, const int* prompt_ids, const int* tokens, int* position,
-        float* state, long long hidden, long long prompt, long long steps) {
-    const long long b = blockIdx.x;
-    const long long at = position[0];
-    const long long id = at < prompt ? prompt_ids[b * prompt + at] : tokens[b * (steps + 1) + at - prompt];
-    for (long long i = threadIdx.x; i < hidden; i += kThreads) {
-        state[b * hidden + i] = Type::widen(embedding[id * hidden + i]);
-    }
-    // Stands still for argmax_kernel, whose first block moves position[0] on.
-    if (b == 0 && threadIdx.x == 0) position[1] = static_cast<int>(at);
-}
-
-// qkv[b] = weight of the layer . x[b], and its bias.
-template <class Type>
-__device__ inline void qkv_project(const typename Type::Word* weight, const float* bias, const float* x, float* qkv,
-        long long layer, long long rows, long long depth, long long batch) {
-    const Place at = place(batch);
-    if (at.row >= rows) return;
-    float sum[1][kTile];
-    products<Type, 1>(weight + (layer * rows + at.row) * depth, 0, x, depth, at, sum);
-    const float added = BIAS ? bias[layer * rows + at.row] : 0.0f;
-#pragma unroll
-    for (int b = 0; b < kTile; ++b) {
-        if (at.lane == 0 && b < at.count) qkv[(at.first + b) * rows + at.row] = sum[0][b] + added;
-    }
-}
-
-// state[b] += weight of the layer . x[b].
-template <class Type>
-__device__ inline void residual_project(const typename Type::Word* weight, const float* x, float* state, long long layer,
-        long long rows, long long depth, long long batch) {
-    const Place at = place(batch);
-    if (at.row >= rows) return;
-    float sum[1][kTile];
-    products<Type, 1>(weight + (layer * rows + at.row) * depth, 0, x, depth, at, sum);
-#pragma unroll
-    for (int b = 0; b < kTile; ++b) {
-        if (at.lane == 0 && b < at.count) state[(at.first + b) * rows + at.row] += sum[0][b];
-    }
-}
-
-// out[b] = silu(gate . x[b]) * (up . x[b]); the rows of up follow those of gate.
-template <class Type>
-__device__ inline void gate_up_project(const typename Type::Word* weight, const float* x, float* out, long long layer,
-        long long rows, long long depth, long long batch) {
-    const Place at = place(batch);
-    if (at.row >= rows) return;
-    float sum[2][kTile];
-    products<Type, 2>(weight + (layer * 2 * rows + at.row) * depth, rows * depth, x, depth, at, sum);
-#pragma unroll
-    for (int b = 0; b < kTile; ++b) {
-        if (at.lane == 0 && b < at.count) {
-            out[(at.first + b) * rows + at.row] = sum[0][b] / (1.0f + expf(-sum[0][b])) * sum[1][b];
-        }
-    }
-}
-
-// logits[b] = head . x[b]; with TIED the head is the embedding.
-template <class Type>
-__device__ inline void logits_project(const typename Type::Word* embedding, const typename Type::Word* head,
-        const float* x, float* logits, long long rows, long long depth, long long batch) {
-    const Place at = place(batch);
-    if (at.row >= rows) return;
-    float sum[1][kTile];
-    products<Type, 1>((TIED ? embedding : head) + at.row * depth, 0, x, depth, at, sum);
-#pragma unroll
-    for (int b = 0; b < kTile; ++b) {
-        if (at.lane == 0 && b < at.count) logits[(at.first + b) * rows + at.row] = sum[0][b];
-    }
+__device__ inline cache::Cache cache_of(cache::Word* keys, cache::Word* values, float* key_scales, float* value_scales,
+        const int* table, long long pages_of_slot, long long pages, long long page, long long kv_heads, long long layer) {
+    return {keys, values, key_scales, value_scales, {table, pages_of_slot, pages, page, kv_heads, layer}};
 }
 
 }  // namespace
 
-// out = state / sqrt(mean(state^2) + epsilon) * gamma of the layer, a block a sequence.
-extern "C" __global__ void __launch_bounds__(kThreads) norm_kernel(
-        const float* state, const float* gamma, float* out, long long layer, long long hidden) {
-    __shared__ float scratch[kWarps];
+// ---- before the first layer, and what prepares weights ----------------------------------------------------------------------
+
+// state[t] = embedding of ids[t]; a block a token.
+extern "C" __global__ void __launch_bounds__(kThreads) embed_kernel(
+        const weights::Table::Word* embedding, const int* ids, float* state, long long hidden) {
+    const long long t = blockIdx.x, id = ids[t];
+    for (long long i = threadIdx.x; i < hidden; i += kThreads) state[t * hidden + i] = weights::widen(embedding[id * hidden + i]);
+}
+
+// Every sequence back behind its prompt: the next token to be processed is the first one chosen (or, before a prefill, none).
+extern "C" __global__ void rewind_kernel(
+        const int* tokens, int* ids, int* position, long long batch, long long steps, long long start) {
+    const long long b = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (b >= batch) return;
+    position[b] = static_cast<int>(start);
+    ids[b] = tokens[b * (steps + 1)];
+}
+
+// What a launch costs by itself.
+extern "C" __global__ void empty_kernel() {}
+
+// scale[row, group] = largest magnitude / levels. A thread a group; `weight` as the original is held.
+extern "C" __global__ void __launch_bounds__(kThreads) weight_scale_kernel(
+        const weights::Table::Word* weight, float* scale, long long rows, long long depth, float levels) {
+    const long long groups = (depth + GROUP - 1) / GROUP;
+    const long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= rows * groups) return;
+    const long long row = at / groups, first = at % groups * GROUP;
+    const long long end = first + GROUP < depth ? first + GROUP : depth;
+    float largest = 0.0f;
+    for (long long i = first; i < end; ++i) largest = fmaxf(largest, fabsf(weights::widen(weight[row * depth + i])));
+    scale[at] = largest / levels;
+}
+
+// Payload of int8 (levels 127) or int4 (levels 7) in tiles, as decoder/weights.cuh says. A thread writes 16 bytes.
+extern "C" __global__ void __launch_bounds__(kThreads) quantize_weight_kernel(const weights::Table::Word* weight,
+        const float* scale, unsigned char* payload, long long rows, long long depth, long long levels) {
+    const bool wide = levels > 7;
+    const long long count = wide ? 16 : 32, tiles = (depth + weights::kTile - 1) / weights::kTile;
+    const long long each = tiles * weights::kTile / count;  // pieces of a row
+    const long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= rows * each) return;
+    const long long row = at / each, piece = at % each, groups = (depth + GROUP - 1) / GROUP;
+    unsigned char* to = payload + at * 16;
+    for (int i = 0; i < count; ++i) {
+        const long long e = wide ? weights::Int8::element(piece, i / 4) + i % 4 : weights::Int4::element(piece, i / 4) + i % 4;
+        int level = 0;
+        if (e < depth) {
+            level = convert::to_level(
+                    weights::widen(weight[row * depth + e]), scale[row * groups + e / GROUP], static_cast<int>(levels));
+        }
+        if (wide) {
+            to[i] = static_cast<unsigned char>(level);
+        } else {
+            const int nibble = level + 8;
+            to[i / 2] = static_cast<unsigned char>(i % 2 ? to[i / 2] | nibble << 4 : nibble);
+        }
+    }
+}
+
+// ---- few tokens ---------------------------------------------------------------------------------------------------------------
+// blockIdx.x: the rows, blockIdx.y: the tokens that share one reading of them.
+
+// qkv = W norm(state) + bias of the layer.
+extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_qkv_kernel(const void* weight, const float* scale,
+        const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long rows, long long depth,
+        long long tokens, float epsilon) {
+    const long long first = static_cast<long long>(blockIdx.x) * few::kRows, token = blockIdx.y * few::kTokens;
+    const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
+    const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
+    few::project<weights::Stored, true>(
+            of.weight, of.scale, gamma + layer * depth, depth, count, epsilon,
+            [&](int r) { return first + r < rows ? first + r : rows - 1; },
+            [&](int t) { return state + (token + t) * depth; },
+            [&](int t, const float* sum) {
+#pragma unroll
+                for (int r = 0; r < few::kRows; ++r) {
+                    if (first + r >= rows) break;
+                    qkv[(token + t) * rows + first + r] = sum[r] + (BIAS ? bias[layer * rows + first + r] : 0.0f);
+                }
+            });
+}
+
+// state += W x of the layer.
+extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_residual_kernel(const void* weight,
+        const float* scale, const float* x, float* state, long long layer, long long rows, long long depth, long long tokens) {
+    const long long first = static_cast<long long>(blockIdx.x) * few::kRows, token = blockIdx.y * few::kTokens;
+    const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
+    const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
+    few::project<weights::Stored, false>(
+            of.weight, of.scale, nullptr, depth, count, 0.0f, [&](int r) { return first + r < rows ? first + r : rows - 1; },
+            [&](int t) { return x + (token + t) * depth; },
+            [&](int t, const float* sum) {
+#pragma unroll
+                for (int r = 0; r < few::kRows; ++r) {
+                    if (first + r < rows) state[(token + t) * rows + first + r] += sum[r];
+                }
+            });
+}
+
+// out = silu(gate norm(state)) * (up norm(state)); the rows of up follow those of gate. A block takes pairs of them.
+extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_gate_up_kernel(const void* weight,
+        const float* scale, const float* gamma, const float* state, float* out, long long layer, long long rows,
+        long long depth, long long tokens, float epsilon) {
+    constexpr int kPairs = few::kRows / 2;
+    const long long first = static_cast<long long>(blockIdx.x) * kPairs, token = blockIdx.y * few::kTokens;
+    const weights::Layer of = weights::of_layer(weight, scale, layer, 2 * rows, depth);
+    const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
+    few::project<weights::Stored, true>(
+            of.weight, of.scale, gamma + layer * depth, depth, count, epsilon,
+            [&](int r) {
+                const long long gate = first + r % kPairs < rows ? first + r % kPairs : rows - 1;
+                return r < kPairs ? gate : rows + gate;
+            },
+            [&](int t) { return state + (token + t) * depth; },
+            [&](int t, const float* sum) {
+#pragma unroll
+                for (int r = 0; r < kPairs; ++r) {
+                    if (first + r >= rows) break;
+                    out[(token + t) * rows + first + r] = sum[r] / (1.0f + expf(-sum[r])) * sum[kPairs + r];
+                }
+            });
+}
+
+// logits[i] = head . norm(state of token rows_of[i]); with TIED the head is the embedding.
+extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) logits_kernel(const weights::Table::Word* embedding,
+        const weights::Table::Word* head, const float* gamma, const float* state, const int* rows_of, float* logits,
+        long long rows, long long depth, long long tokens, float epsilon) {
+    const long long first = static_cast<long long>(blockIdx.x) * few::kRows, token = blockIdx.y * few::kTokens;
+    const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
+    few::project<weights::Table, true>(
+            TIED ? embedding : head, nullptr, gamma, depth, count, epsilon,
+            [&](int r) { return first + r < rows ? first + r : rows - 1; },
+            [&](int t) { return state + rows_of[token + t] * depth; },
+            [&](int t, const float* sum) {
+#pragma unroll
+                for (int r = 0; r < few::kRows; ++r) {
+                    if (first + r < rows) logits[(token + t) * rows + first + r] = sum[r];
+                }
+            });
+}
+
+// RoPE, the storing of the token's key and value, and its attention over all tokens before it and itself. blockIdx.x: a KV
+// head's group of query heads, y: the token, z: the share of the keys. Shares are put together by the last block to end.
+extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) few_attention_kernel(const float* qkv, const float2* rotation,
+        cache::Word* keys, cache::Word* values, float* key_scales, float* value_scales, const int* table, const int* slot,
+        const int* position, float* partial, unsigned int* tickets, float* plain, unsigned short* halves, long long layer,
+        long long heads, long long kv_heads, long long pages_of_slot, long long pages, long long page) {
+    using namespace attend;
+    __shared__ float largest[kWarps][kHeads], totals[kWarps][kHeads], sums[kWarps][kHeads][kDim];
+    const cache::Cache all =
+            cache_of(keys, values, key_scales, value_scales, table, pages_of_slot, pages, page, kv_heads, layer);
+    const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
+    const long long group = heads / kv_heads, tiles = (group + kHeads - 1) / kHeads;
+    const long long kv_head = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+    const long long t = blockIdx.y, of = slot[t], at = position[t], splits = gridDim.z, split = blockIdx.z;
+    const long long first_head = kv_head * group + tile * kHeads;
+    const int count = static_cast<int>(group - tile * kHeads < kHeads ? group - tile * kHeads : kHeads);
+    const float* row = qkv + t * (heads + 2 * kv_heads) * kDim;
+    const float scale = 1.0f / sqrtf(static_cast<float>(kDim));
+    const long long everything = gridDim.y * heads * kDim;
+    Head query[kHeads];
+    Online online[kHeads];
+#pragma unroll
+    for (int g = 0; g < kHeads; ++g) {
+        query[g].read(row + (first_head + (g < count ? g : count - 1)) * kDim);
+        query[g].turn(rotation + at * kPairs);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            query[g].low[i] *= scale;
+            query[g].high[i] *= scale;
+        }
+        online[g].clear();
+    }
+    const long long begin = at * split / splits, end = at * (split + 1) / splits;
+#pragma unroll 1
+    for (long long j = begin + warp; j < end; j += kWarps) {
+        const long long place = all.shape.row(of, kv_head, j);
+        Head key, value;
+        key.read(all.keys + place * kDim, all.key_scale(place));
+        value.read(all.values + place * kDim, all.value_scale(place));
+#pragma unroll
+        for (int g = 0; g < kHeads; ++g) online[g].add(reduce::lanes_sum(query[g].dot(key)), value);
+    }
+    if (split == splits - 1 && warp == 0) {
+        const long long place = all.shape.row(of, kv_head, at);
+        Head key, value;
+        key.read(row + (heads + kv_head) * kDim);
+        key.turn(rotation + at * kPairs);
+        value.read(row + (heads + kv_heads + kv_head) * kDim);
+        key.round(all.keys, all.key_scales, place, tile == 0);
+        value.round(all.values, all.value_scales, place, tile == 0);
+#pragma unroll
+        for (int g = 0; g < kHeads; ++g) online[g].add(reduce::lanes_sum(query[g].dot(key)), value);
+    }
+#pragma unroll
+    for (int g = 0; g < kHeads; ++g) {
+        if (lane == 0) {
+            largest[warp][g] = online[g].best;
+            totals[warp][g] = online[g].total;
+        }
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            if (!Head::has(i)) continue;
+            sums[warp][g][Head::pair(i)] = online[g].sum.low[i];
+            sums[warp][g][Head::pair(i) + kPairs] = online[g].sum.high[i];
+        }
+    }
+    __syncthreads();
+    // A share's result: the weighted sum, then the largest score and the sum of weights. [token, head, split, D + 2]
+    constexpr int kResult = kDim + 2;
+#pragma unroll 1
+    for (int g = 0; g < count; ++g) {
+        float best = kNone, total = 0.0f;
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) best = fmaxf(best, largest[w][g]);
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) total = fmaf(totals[w][g], expf(largest[w][g] - best), total);
+        const long long head = t * heads + first_head + g;
+        float* share = partial + (head * splits + split) * kResult;
+        for (int d = static_cast<int>(threadIdx.x); d < kDim; d += attend::kThreads) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int w = 0; w < kWarps; ++w) sum = fmaf(sums[w][g][d], expf(largest[w][g] - best), sum);
+            if (splits == 1) {
+                keep_activation(plain, halves, head * kDim + d, everything, sum / total);
+            } else {
+                share[d] = sum;
+            }
+        }
+        if (splits > 1 && threadIdx.x == 0) {
+            share[kDim] = best;
+            share[kDim + 1] = total;
+        }
+    }
+    if (splits == 1) return;
+    if (!reduce::last_to_arrive(tickets + t * gridDim.x + blockIdx.x, static_cast<unsigned int>(splits))) return;
+#pragma unroll 1
+    for (int g = 0; g < count; ++g) {
+        const long long head = t * heads + first_head + g;
+        const float* shares = partial + head * splits * kResult;
+        float best = kNone, total = 0.0f;
+        for (long long s = 0; s < splits; ++s) best = fmaxf(best, shares[s * kResult + kDim]);
+        for (long long s = 0; s < splits; ++s) {
+            total = fmaf(shares[s * kResult + kDim + 1], expf(shares[s * kResult + kDim] - best), total);
+        }
+        for (int d = static_cast<int>(threadIdx.x); d < kDim; d += attend::kThreads) {
+            float sum = 0.0f;
+            for (long long s = 0; s < splits; ++s) sum = fmaf(shares[s * kResult + d], expf(shares[s * kResult + kDim] - best), sum);
+            keep_activation(plain, halves, head * kDim + d, everything, sum / total);
+        }
+    }
+}
+
+// ---- many tokens --------------------------------------------------------------------------------------------------------------
+
+// norm(state) of the layer for the projection that follows; a block a token.
+extern "C" __global__ void __launch_bounds__(kThreads) many_norm_kernel(const float* state, const float* gamma,
+        unsigned short* out, long long layer, long long hidden, long long tokens, float epsilon) {
+    __shared__ float scratch[kThreads / reduce::kWarp];
     const float* row = state + blockIdx.x * hidden;
     float sum = 0.0f;
     for (long long i = threadIdx.x; i < hidden; i += kThreads) sum = fmaf(row[i], row[i], sum);
     sum = held::block_sum_all<kThreads>(sum, scratch);
-    const float inverse = 1.0f / sqrtf(sum / static_cast<float>(hidden) + kEpsilon);
+    const float inverse = 1.0f / sqrtf(sum / static_cast<float>(hidden) + epsilon);
     for (long long i = threadIdx.x; i < hidden; i += kThreads) {
-        out[blockIdx.x * hidden + i] = row[i] * inverse * gamma[layer * hidden + i];
+        const long long at = blockIdx.x * hidden + i;
+        many::split(row[i] * inverse * gamma[layer * hidden + i], out[at], out[tokens * hidden + at]);
     }
 }
 
-// Turns Q in place and K on its way into the cache (element i with i + D / 2, by the cosine and sine of the position), and
-// copies V there. The cache is [layers, batch, kv_heads, capacity, D]. x is the head of Q, K or V, y the sequence.
-extern "C" __global__ void rope_store_kernel(float* qkv, const float2* rotation, const int* position, float* keys,
-        float* values, long long layer, long long batch, long long heads, long long kv_heads, long long capacity) {
-    constexpr int kPairs = kDim / 2;
-    const long long head = blockIdx.x, b = blockIdx.y;
-    const long long at = position[0];
-    float* from = qkv + (b * (heads + 2 * kv_heads) + head) * kDim;
-    const bool is_query = head < heads, is_value = head >= heads + kv_heads;
-    const long long kv_head = is_value ? head - heads - kv_heads : head - heads;
-    float* to = from;
-    if (!is_query) {
-        to = (is_value ? values : keys) + (((layer * batch + b) * kv_heads + kv_head) * capacity + at) * kDim;
-    }
-    for (int i = static_cast<int>(threadIdx.x); i < kPairs; i += static_cast<int>(blockDim.x)) {
-        const float low = from[i], high = from[i + kPairs];
-        const float2 by = is_value ? make_float2(1.0f, 0.0f) : rotation[at * kPairs + i];
-        to[i] = low * by.x - high * by.y;
-        to[i + kPairs] = high * by.x + low * by.y;
-    }
+// out = W x of the layer, and its bias where there is one. Never launched for float32 weights.
+extern "C" __global__ void __launch_bounds__(many::kThreads, many::kBlocks) many_project_kernel(const void* weight, const float* scale,
+        const float* bias, const unsigned short* x, float* out, long long layer, long long rows, long long depth,
+        long long tokens, long long has_bias) {
+#if WEIGHTS != WEIGHTS_FP32
+    const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
+    many::project<weights::Stored>(of.weight, of.scale, x, rows, depth, tokens, [&](long long t, long long r, float value) {
+        out[t * rows + r] = has_bias ? value + bias[layer * rows + r] : value;
+    });
+#endif
 }
 
-// Attention of one query head over all cached tokens, the softmax online. The warps of a block take tokens in turn and merge.
-// x is the query head, y the sequence.
-extern "C" __global__ void __launch_bounds__(kThreads) attention_kernel(const float* qkv, const float* keys,
-        const float* values, const int* position, float* out, long long layer, long long batch, long long heads,
-        long long kv_heads, long long capacity) {
-    constexpr int kEach = (kDim + reduce::kWarp - 1) / reduce::kWarp;
-    __shared__ float largest[kWarps], totals[kWarps], sums[kWarps][kDim];
-    const long long head = blockIdx.x, b = blockIdx.y;
-    const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp;
-    const int lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
-    const long long length = static_cast<long long>(position[0]) + 1;
-    const long long kv_head = head / (heads / kv_heads);
-    const long long start = ((layer * batch + b) * kv_heads + kv_head) * capacity * kDim;
+// state += W x of the layer.
+extern "C" __global__ void __launch_bounds__(many::kThreads, many::kBlocks) many_residual_kernel(const void* weight, const float* scale,
+        const unsigned short* x, float* state, long long layer, long long rows, long long depth, long long tokens) {
+#if WEIGHTS != WEIGHTS_FP32
+    const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
+    many::project<weights::Stored>(of.weight, of.scale, x, rows, depth, tokens,
+            [&](long long t, long long r, float value) { state[t * rows + r] += value; });
+#endif
+}
+
+// silu(gate) * up of each token, gate and up side by side, for the projection that follows.
+extern "C" __global__ void __launch_bounds__(kThreads) many_activation_kernel(
+        const float* gate_up, unsigned short* out, long long rows, long long tokens) {
+    const long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= rows * tokens) return;
+    const float* of = gate_up + at / rows * 2 * rows + at % rows;
+    many::split(of[0] / (1.0f + expf(-of[0])) * of[rows], out[at], out[rows * tokens + at]);
+}
+
+// Turns Q in place, and stores K, turned, and V in the cache. x is the head of Q, K or V, y the token; a warp.
+extern "C" __global__ void many_rope_kernel(float* qkv, const float2* rotation, cache::Word* keys, cache::Word* values,
+        float* key_scales, float* value_scales, const int* table, const int* slot, const int* position, long long layer,
+        long long heads, long long kv_heads, long long pages_of_slot, long long pages, long long page) {
+    using namespace attend;
+    const long long head = blockIdx.x, t = blockIdx.y, at = position[t];
+    float* from = qkv + (t * (heads + 2 * kv_heads) + head) * kDim;
+    Head held;
+    held.read(from);
+    if (head < heads + kv_heads) held.turn(rotation + at * kPairs);
+    if (head < heads) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            if (!Head::has(i)) continue;
+            from[Head::pair(i)] = held.low[i];
+            from[Head::pair(i) + kPairs] = held.high[i];
+        }
+        return;
+    }
+    const cache::Cache all =
+            cache_of(keys, values, key_scales, value_scales, table, pages_of_slot, pages, page, kv_heads, layer);
+    const bool is_value = head >= heads + kv_heads;
+    const long long place = all.shape.row(slot[t], is_value ? head - heads - kv_heads : head - heads, at);
+    held.round(is_value ? all.values : all.keys, is_value ? all.value_scales : all.key_scales, place, true);
+}
+
+// Attention of runs of tokens of one sequence, each over the cache up to itself. runs[y] = (first token, tokens) of a run of
+// attend::run::kQueries at most, their positions following each other; x is the query head.
+extern "C" __global__ void __launch_bounds__(attend::run::kThreads) many_attention_kernel(const float* qkv, cache::Word* keys,
+        cache::Word* values, float* key_scales, float* value_scales, const int* table, const int* slot, const int* position,
+        const int2* runs, float* plain, unsigned short* split, long long layer, long long heads, long long kv_heads,
+        long long pages_of_slot, long long pages, long long page, long long tokens) {
+    using namespace attend;
+    using namespace attend::run;
+    DYNAMIC_SHARED(Shared, memory);
+    Shared& shared = *memory;
+    const cache::Cache all =
+            cache_of(keys, values, key_scales, value_scales, table, pages_of_slot, pages, page, kv_heads, layer);
+    const int thread = static_cast<int>(threadIdx.x), down = thread / kAcross, across = thread % kAcross;
+    const long long head = blockIdx.x, kv_head = head / (heads / kv_heads);
+    const long long first = runs[blockIdx.y].x, count = runs[blockIdx.y].y;
+    const long long of = slot[first], start = position[first];
     const float scale = 1.0f / sqrtf(static_cast<float>(kDim));
-    float query[kEach], sum[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        const int d = lane + i * reduce::kWarp;
-        query[i] = d < kDim ? qkv[(b * (heads + 2 * kv_heads) + head) * kDim + d] * scale : 0.0f;
-        sum[i] = 0.0f;
+    for (int i = thread; i < kQueries * kWide; i += run::kThreads) {
+        const int q = i / kWide, d = i % kWide;
+        const bool inside = q < count && d < kDim;
+        shared.query[q][d] = inside ? qkv[((first + q) * (heads + 2 * kv_heads) + head) * kDim + d] * scale : 0.0f;
     }
+    float sum[4][kColumns] = {};
+    const int owner = thread / 4, part = thread % 4;  // of a query's softmax: four threads share it
     float best = kNone, total = 0.0f;
-    for (long long t = warp; t < length; t += kWarps) {
-        const float* key = keys + start + t * kDim;
-        const float* value = values + start + t * kDim;
-        float score = 0.0f;
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            const int d = lane + i * reduce::kWarp;
-            if (d < kDim) score = fmaf(query[i], key[d], score);
+    const long long end = start + count;
+#pragma unroll 1
+    for (long long from = 0; from < end; from += kKeys) {
+        __syncthreads();
+        for (int k = thread; k < kKeys; k += run::kThreads) {
+            if (from + k >= end) continue;
+            const long long place = all.shape.row(of, kv_head, from + k);
+            shared.place[k] = place;
+            shared.key_scale[k] = all.key_scale(place);
+            shared.value_scale[k] = all.value_scale(place);
         }
-        score = reduce::lanes_sum(score);
-        const float larger = fmaxf(best, score);
-        const float keep = expf(best - larger), weight = expf(score - larger);
-        total = fmaf(total, keep, weight);
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            const int d = lane + i * reduce::kWarp;
-            if (d < kDim) sum[i] = fmaf(sum[i], keep, weight * value[d]);
+        __syncthreads();
+        for (int i = thread; i < kKeys * kWide; i += run::kThreads) {
+            const int k = i / kWide, d = i % kWide;
+            float key = 0.0f, value = 0.0f;
+            if (from + k < end && d < kDim) {
+                const long long at = shared.place[k] * kDim + d;
+                key = cache::widen(all.keys[at], shared.key_scale[k]);
+                value = cache::widen(all.values[at], shared.value_scale[k]);
+            }
+            shared.key[k][d] = key;
+            shared.value[k][d] = value;
         }
+        __syncthreads();
+        float score[4][2] = {};
+#pragma unroll 2
+        for (int d = 0; d < kWide; d += 4) {
+            float4 k[2];
+#pragma unroll
+            for (int j = 0; j < 2; ++j) k[j] = *reinterpret_cast<const float4*>(&shared.key[across + j * kAcross][d]);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const float4 q = *reinterpret_cast<const float4*>(&shared.query[down * 4 + i][d]);
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    score[i][j] = fmaf(q.x, k[j].x, fmaf(q.y, k[j].y, fmaf(q.z, k[j].z, fmaf(q.w, k[j].w, score[i][j]))));
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const int k = across + j * kAcross;
+                const bool seen = from + k <= start + down * 4 + i;
+                shared.score[down * 4 + i][k] = seen ? score[i][j] : kNone;
+            }
+        }
+        __syncthreads();
+        float larger = best;
+        for (int k = part; k < kKeys; k += 4) larger = fmaxf(larger, shared.score[owner][k]);
+        larger = fmaxf(larger, __shfl_xor_sync(reduce::kAllLanes, larger, 1));
+        larger = fmaxf(larger, __shfl_xor_sync(reduce::kAllLanes, larger, 2));
+        const float keep = expf(best - larger);
+        float mass = 0.0f;
+        for (int k = part; k < kKeys; k += 4) {
+            const float score_of = shared.score[owner][k];
+            const float weight = score_of == kNone ? 0.0f : expf(score_of - larger);
+            shared.score[owner][k] = weight;
+            mass += weight;
+        }
+        mass = reduce::lanes_sum<4>(mass);
+        total = fmaf(total, keep, mass);
         best = larger;
-    }
-    if (lane == 0) {
-        largest[warp] = best;
-        totals[warp] = total;
-    }
+        if (part == 0) shared.keep[owner] = keep;
+        __syncthreads();
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        const int d = lane + i * reduce::kWarp;
-        if (d < kDim) sums[warp][d] = sum[i];
-    }
-    __syncthreads();
-    for (int d = static_cast<int>(threadIdx.x); d < kDim; d += kThreads) {
-        float all = kNone, mass = 0.0f, merged = 0.0f;
-        for (int w = 0; w < kWarps; ++w) all = fmaxf(all, largest[w]);
-        for (int w = 0; w < kWarps; ++w) {
-            const float share = expf(largest[w] - all);
-            mass = fmaf(totals[w], share, mass);
-            merged = fmaf(sums[w][d], share, merged);
+        for (int i = 0; i < 4; ++i) {
+            const float by = shared.keep[down * 4 + i];
+#pragma unroll
+            for (int c = 0; c < kColumns; ++c) sum[i][c] *= by;
         }
-        out[(b * heads + head) * kDim + d] = merged / mass;
+#pragma unroll 2
+        for (int k = 0; k < kKeys; ++k) {
+            float weight[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) weight[i] = shared.score[down * 4 + i][k];
+#pragma unroll
+            for (int c = 0; c < kColumns; ++c) {
+                const int d = across + c * kAcross;
+                const float value = d < kWide ? shared.value[k][d] : 0.0f;
+#pragma unroll
+                for (int i = 0; i < 4; ++i) sum[i][c] = fmaf(weight[i], value, sum[i][c]);
+            }
+        }
+    }
+    if (part == 0) shared.total[owner] = total;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int q = down * 4 + i;
+        if (q >= count) continue;
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) {
+            const int d = across + c * kAcross;
+            if (d >= kDim) continue;
+            const long long at = ((first + q) * heads + head) * kDim + d;
+            keep_activation(plain, split, at, tokens * heads * kDim, sum[i][c] / shared.total[q]);
+        }
     }
 }
 
-// The token of the largest logit, ties to the lowest, into tokens[b] once the prompt has been read; then position[0] moves on,
-// after the last of `steps` tokens back to the end of the prompt. A block a sequence.
-extern "C" __global__ void __launch_bounds__(kArgmaxThreads) argmax_kernel(
-        const float* logits, int* position, int* tokens, long long vocab, long long prompt, long long steps) {
-    constexpr int kArgmaxWarps = kArgmaxThreads / reduce::kWarp;
-    __shared__ order::Largest<1> scratch[kArgmaxWarps];
+// ---- the choice -----------------------------------------------------------------------------------------------------------------
+
+// The next token of each sequence, into tokens [sequences, steps + 1] at its place behind the prompt and into ids, from where
+// the next pass takes it; the position moves on. top_k = 0: the largest logit, ties to the lowest index. Otherwise one of the
+// top_k largest whose probabilities, at `temperature`, reach top_p: drawn with a number that follows from key, sequence and
+// position alone. A block a sequence.
+extern "C" __global__ void __launch_bounds__(sample::kThreads) sample_kernel(const float* logits, int* ids, int* position,
+        int* tokens, long long vocab, long long prompt, long long steps, long long top_k, float top_p, float temperature,
+        unsigned long long key) {
+    using namespace sample;
+    __shared__ order::Largest<1> scratch[kWarps];
+    __shared__ unsigned long long candidates[kMost];
+    __shared__ int bins[kBins], chosen[2];
+    __shared__ float weights_of[kMost];
     const long long b = blockIdx.x;
-    const long long next = static_cast<long long>(position[1]) + 1;
-    order::Largest<1> largest;
-    largest.clear();
-    for (long long i = threadIdx.x; i < vocab; i += kArgmaxThreads) {
-        const unsigned int rank = order::rank_of(logits[b * vocab + i]);
-        if (rank > largest.bar()) largest.insert(order::key_of(rank, static_cast<int>(i)));
+    const float* row = logits + b * vocab;
+    const long long at = static_cast<long long>(position[b]);
+    int token = 0;
+    if (top_k == 0) {
+        order::Largest<1> largest;
+        largest.clear();
+#pragma unroll 4
+        for (long long i = threadIdx.x; i < vocab; i += sample::kThreads) {
+            const unsigned int rank = order::rank_of(row[i]);
+            if (rank > largest.bar()) largest.insert(order::key_of(rank, static_cast<int>(i)));
+        }
+        largest.merge_block(scratch);
+        token = order::key_index(largest.key[0]);
+    } else {
+        const int wanted = static_cast<int>(top_k < vocab ? top_k : vocab);
+        const Bar bar = bar_of(row, static_cast<int>(vocab), wanted, bins, chosen);
+        candidates[threadIdx.x] = 0ULL;
+        if (threadIdx.x == 0) chosen[0] = 0;
+        __syncthreads();
+        for (int i = static_cast<int>(threadIdx.x); i < vocab; i += sample::kThreads) {
+            const unsigned int rank = order::rank_of(row[i]);
+            if (rank > bar.rank) candidates[atomicAdd(&chosen[0], 1)] = order::key_of(rank, i);
+        }
+        __syncthreads();
+        // Those at the bar in the order of their indices; as a rule it is one.
+        if (threadIdx.x == 0) {
+            int left = bar.at_bar, to = wanted - bar.at_bar;
+            for (int i = 0; left > 0 && i < vocab; ++i) {
+                if (order::rank_of(row[i]) != bar.rank) continue;
+                candidates[to++] = order::key_of(bar.rank, i);
+                --left;
+            }
+        }
+        __syncthreads();
+        sort(candidates);
+        const float best = order::key_value(candidates[0]);
+        const int i = static_cast<int>(threadIdx.x);
+        weights_of[i] = i < wanted ? expf((order::key_value(candidates[i]) - best) / temperature) : 0.0f;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            float mass = 0.0f, kept = 0.0f;
+            int count = 0;
+            for (int c = 0; c < wanted; ++c) mass += weights_of[c];
+            while (count < wanted && (count == 0 || kept < top_p * mass)) kept += weights_of[count++];
+            const float aim = generator::uniform(key + b, at, 0.0f, 1.0f) * kept;
+            float reached = 0.0f;
+            int taken = 0;
+            while (taken < count - 1 && (reached += weights_of[taken]) <= aim) ++taken;
+            token = order::key_index(candidates[taken]);
+        }
     }
-    largest.merge_block(scratch);
     if (threadIdx.x != 0) return;
-    if (next >= prompt) tokens[b * (steps + 1) + next - prompt] = order::key_index(largest.key[0]);
-    if (b == 0) position[0] = static_cast<int>(next < prompt + steps ? next : prompt);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) embed_fp32_kernel(const float* embedding, const int* prompt_ids,
-        const int* tokens, int* position, float* state, long long hidden, long long prompt, long long steps) {
-    embed<convert::Float32>(embedding, prompt_ids, tokens, position, state, hidden, prompt, steps);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) qkv_fp32_kernel(const float* weight, const float* bias,
-        const float* x, float* qkv, long long layer, long long rows, long long depth, long long batch) {
-    qkv_project<convert::Float32>(weight, bias, x, qkv, layer, rows, depth, batch);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) residual_fp32_kernel(const float* weight, const float* x,
-        float* state, long long layer, long long rows, long long depth, long long batch) {
-    residual_project<convert::Float32>(weight, x, state, layer, rows, depth, batch);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) gate_up_fp32_kernel(const float* weight, const float* x, float* out,
-        long long layer, long long rows, long long depth, long long batch) {
-    gate_up_project<convert::Float32>(weight, x, out, layer, rows, depth, batch);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) logits_fp32_kernel(const float* embedding, const float* head,
-        const float* x, float* logits, long long rows, long long depth, long long batch) {
-    logits_project<convert::Float32>(embedding, head, x, logits, rows, depth, batch);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) embed_bf16_kernel(const unsigned short* embedding,
-        const int* prompt_ids, const int* tokens, int* position, float* state, long long hidden, long long prompt,
-        long long steps) {
-    embed<convert::Bfloat16>(embedding, prompt_ids, tokens, position, state, hidden, prompt, steps);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) qkv_bf16_kernel(const unsigned short* weight, const float* bias,
-        const float* x, float* qkv, long long layer, long long rows, long long depth, long long batch) {
-    qkv_project<convert::Bfloat16>(weight, bias, x, qkv, layer, rows, depth, batch);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) residual_bf16_kernel(const unsigned short* weight, const float* x,
-        float* state, long long layer, long long rows, long long depth, long long batch) {
-    residual_project<convert::Bfloat16>(weight, x, state, layer, rows, depth, batch);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) gate_up_bf16_kernel(const unsigned short* weight, const float* x,
-        float* out, long long layer, long long rows, long long depth, long long batch) {
-    gate_up_project<convert::Bfloat16>(weight, x, out, layer, rows, depth, batch);
-}
-
-extern "C" __global__ void __launch_bounds__(kThreads) logits_bf16_kernel(const unsigned short* embedding,
-        const unsigned short* head, const float* x, float* logits, long long rows, long long depth, long long batch) {
-    logits_project<convert::Bfloat16>(embedding, head, x, logits, rows, depth, batch);
+    const long long place = at + 1 - prompt;
+    if (place >= 0 && place <= steps) tokens[b * (steps + 1) + place] = token;
+    ids[b] = token;
+    position[b] = static_cast<int>(at + 1);
 }

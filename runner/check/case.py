@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -18,6 +19,10 @@ MEMO_BYTES = 128 << 20
 """Inputs kept for repeated calls; the least recently used goes first."""
 
 
+ReadWhole = Callable[[str], npt.NDArray[Any]]
+"""``read(buffer)``: all elements of an output as the device left it, flat, in its own dtype."""
+
+
 class CaseError(ValueError):
     """A reference asked for something the plan does not have; names what it asked for and what exists."""
 
@@ -25,7 +30,9 @@ class CaseError(ValueError):
 class Case:
     """One plan's symbols and generated inputs.
 
-    ``case["T"]`` is a symbol, ``case.input("k", b, h)`` the block of ``k`` at those leading indices.
+    ``case["T"]`` is a symbol, ``case.input("k", b, h)`` the block of ``k`` at those leading indices. Where what is
+    right follows from what the device chose before, as the next token of a text does, ``case.output("tokens")`` is
+    that.
     """
 
     def __init__(self, plan: Plan, memo_bytes: int = MEMO_BYTES) -> None:
@@ -34,6 +41,9 @@ class Case:
         self._memo: OrderedDict[tuple[str, tuple[int, ...]], npt.NDArray[Any]] = OrderedDict()
         self._memo_left = memo_bytes
         self._tables: dict[str, npt.NDArray[Any]] = {}
+        self._read: ReadWhole | None = None
+        self.outputs_seen = 0
+        """How often a reference has looked at an output: its answer then holds for this check alone."""
 
     @property
     def seed(self) -> int:
@@ -63,6 +73,37 @@ class Case:
         made.flags.writeable = False
         self._remember(key, made)
         return made
+
+    def dims(self, name: str) -> tuple[int, ...]:
+        """Of a buffer that is filled. Raises ``CaseError`` like ``input``."""
+        return self._buffer(name).dims
+
+    def rows(self, name: str, first: int, count: int, *leading: SupportsIndex) -> npt.NDArray[Any]:
+        """``count`` entries from ``first`` on of ``input(name, *leading)``. Nothing is kept, so several threads may
+        ask."""
+        buffer = self._buffer(name)
+        before = tuple(operator.index(index) for index in leading)
+        start = _flat(buffer, before)
+        dims = buffer.dims[len(before) + 1 :]
+        if buffer.fill.kind == "reference":
+            return np.asarray(self.input(name, *leading)[first : first + count])
+        each = int(np.prod(dims, dtype=np.int64))
+        made = generator.values(buffer, self.seed, start + first * each, count * each)
+        return _widen(made.reshape(count, *dims), buffer.dtype)
+
+    def output(self, name: str) -> npt.NDArray[Any]:
+        """A whole output as the step being checked left it: shape ``dims``, in its own dtype, where nothing was written
+        all ones. Raises ``CaseError`` for an unknown buffer and outside a check."""
+        if name not in self._buffers:
+            raise CaseError(f"unknown buffer {name!r}; the plan has: {', '.join(sorted(self._buffers))}")
+        if self._read is None:
+            raise CaseError(f"output {name!r} asked for outside a check")
+        self.outputs_seen += 1
+        return self._read(name).reshape(self._buffers[name].dims)
+
+    def left(self, read: ReadWhole | None) -> None:
+        """What ``output`` reads from; None when a check has ended."""
+        self._read = read
 
     def stored(self, name: str) -> npt.NDArray[Any]:
         """A whole buffer with ``fill: reference``, in its own dtype: what the reference's ``inputs(case, name)``
@@ -129,6 +170,8 @@ def _widen(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
         return values
     if not dtypes.is_float(dtype):
         return values.astype(np.int64, copy=False)
+    if dtype == "bfloat16":  # the upper half of a float32; ml_dtypes' conversion takes turns between threads
+        return (values.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     if dtypes.itemsize(dtype) == 1:  # a table of 256 is several times faster than ml_dtypes' conversion
         table = np.arange(256, dtype=np.uint8).view(values.dtype).astype(np.float32)
         return table[values.view(np.uint8)]

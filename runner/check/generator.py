@@ -14,6 +14,8 @@ even; float8 saturates at its largest value.
 from __future__ import annotations
 
 import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,9 @@ from runner.plan.model import Buffer
 
 CHUNK = 1 << 15
 """Elements handled at a time: two 256 KiB temporaries, small enough for a core's own cache."""
+
+PIECE = 64 * CHUNK
+"""Elements that a thread makes at a time, where there are more."""
 
 MAX_SPAN = 1 << 32
 """Most different values an ``integers`` fill can take."""
@@ -83,17 +88,26 @@ def values(buffer: Buffer, seed: int, start: int, count: int) -> npt.NDArray[Any
     target = dtypes.numpy_dtype(buffer.dtype)
     if fill.kind in ("zeros", "constant"):
         return np.full(count, constant(buffer), target)
-    # In pieces, so that the wider intermediate never exists as a whole.
     out = np.empty(count, target)
     buffer_key = key(seed, buffer.name)
-    for offset in range(0, count, 8 * CHUNK):
-        size = min(8 * CHUNK, count - offset)
+
+    def make(offset: int) -> None:
+        size = min(PIECE, count - offset)
         made: npt.NDArray[Any]
         if fill.kind == "uniform":
             made = uniform(buffer_key, start + offset, size, fill.low, fill.high)
         else:
             made = integers(buffer_key, start + offset, size, int(fill.low), int(fill.high))
         out[offset : offset + size] = narrow(made, buffer.dtype)
+
+    # In pieces, so that the wider intermediate never exists as a whole; NumPy lets other threads run meanwhile.
+    pieces = range(0, count, PIECE)
+    if len(pieces) < 2:
+        for offset in pieces:
+            make(offset)
+        return out
+    with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1)) as pool:
+        list(pool.map(make, pieces))
     return out
 
 
@@ -103,6 +117,11 @@ def narrow(wide: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
     if dtype == "float64" or not dtypes.is_float(dtype):
         return wide.astype(target)
     single = wide.astype(np.float32, copy=False)
+    if dtype == "bfloat16":
+        # The upper half, rounded; ml_dtypes does the same, one thread at a time.
+        bits = single.view(np.uint32)
+        rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+        return rounded.astype(np.uint16).view(target)
     if dtype.startswith("float8"):
         import ml_dtypes
 

@@ -301,6 +301,7 @@ class BufferSpec:
     dims: list[Any] = MISSING
     """Arithmetic over the family's symbols, one entry per dimension: ``[B, H, T, D]``, ``["ceil_div(K, 2)"]``."""
     dtype: str = "float32"
+    """An element type (``runner.plan.dtypes``), or a symbol that names one."""
     fill: str = "none"
     """``none``, ``zeros``, ``constant``, ``uniform``, ``integers``, or ``reference``: the array that the reference
     module's ``inputs(case, name)`` returns (a page table, sequence lengths)."""
@@ -337,9 +338,9 @@ class CheckSpec:
     output: str = MISSING
     row_dims: int = 1
     row_cost: Any = 1
-    """Arithmetic."""
-    atol: float = 1e-5
-    rtol: float = 1e-4
+    """Arithmetic, like ``atol`` and ``rtol``."""
+    atol: Any = 1e-5
+    rtol: Any = 1e-4
     exact: bool = False
     zero_ok: bool = False
 

@@ -29,8 +29,10 @@ def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Bu
         raise PlanError(where, list(dims), f"every dimension of {spec.dims} must be at least 1")
     if spec.fill not in _FILLS:
         raise FamilyError(f"{where}.fill={spec.fill}: must be one of {', '.join(_FILLS)}")
+    # An element type may be that of a symbol: storage that is a parameter of the family.
+    dtype = str(evaluate.symbols.get(spec.dtype, spec.dtype))
     try:
-        dtypes.itemsize(spec.dtype)
+        dtypes.itemsize(dtype)
     except ValueError as error:
         raise FamilyError(f"{where}: {error}") from None
     fill = Fill(
@@ -39,7 +41,7 @@ def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Bu
         high=float(evaluate.number(spec.high, f"{where}.high")),
         value=float(evaluate.number(spec.value, f"{where}.value")),
     )
-    return Buffer(name=name, dims=dims, dtype=spec.dtype, fill=fill, device=spec.device)
+    return Buffer(name=name, dims=dims, dtype=dtype, fill=fill, device=spec.device)
 
 
 def launches(
@@ -151,8 +153,8 @@ def _check(name: str, spec: CheckSpec, known: Mapping[str, Buffer], evaluate: Ev
         output=spec.output,
         row_dims=spec.row_dims,
         row_cost=max(1, evaluate.integer(spec.row_cost, f"{where}.row_cost")),
-        atol=spec.atol,
-        rtol=spec.rtol,
+        atol=float(evaluate.number(spec.atol, f"{where}.atol")),
+        rtol=float(evaluate.number(spec.rtol, f"{where}.rtol")),
         exact=spec.exact,
         zero_ok=spec.zero_ok,
     )

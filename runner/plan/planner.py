@@ -42,6 +42,7 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
 
     variants, left_out = _variants(config, known, evaluate, symbols)
     prepare = family.launches(kernel.name, kernel.prepare, known, evaluate, "prepare", "prepare")
+    prepare = tuple(launch for launch in prepare if 0 not in launch.grid)
     if not kernel.workload:
         arrays, prepare = _in_use(arrays, prepare, variants)
     plan = Plan(

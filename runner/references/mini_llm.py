@@ -1,112 +1,226 @@
-"""Reference of ``mini_llm``: the decoder in float64 on the weights as the device holds them, choosing greedily.
+"""Reference of ``mini_llm``: the decoder in float64 on the weights, and with the cache, as the device holds them.
 
-Every generated token reads all weights once more: some 20 s for a billion of them, on one core.
+What a decoder generates follows from its own choices, so each choice is judged after the tokens that the device chose
+before: one pass over the prompt and those tokens says for every one of them whether it is the right one. By induction
+that is the greedy text. Weights are read once a pass; a billion of them take some seconds on many cores, and 20 s on
+one.
 """
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+
+from runner.check import generator
+from runner.references.arrays import FLOAT8_MAX, scale_of, through_int, to_levels
+from runner.references.pages import shuffled
 
 if TYPE_CHECKING:
     from runner.check.case import Case
     from runner.plan.model import Check
 
 Values = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
 
-EPSILON = 1e-5
+BLOCK, AHEAD = 1 << 21, 64
+"""Elements of a matrix that are made at a time, and how many such blocks at most wait for their product."""
+LEVELS = {"w8a16": 127.0, "w4a16": 7.0}
+"""Largest quantised magnitude by format of the weights."""
 
 
 @dataclass(frozen=True)
-class Generated:
-    """What a run leaves."""
+class Judged:
+    """A text that the device wrote, and what is right in it."""
 
-    tokens: npt.NDArray[np.int64]
-    """(B, steps + 1): the one after the prompt first."""
+    tokens: Ids
+    """(B, N): each the device's own where it may be chosen there, else the one that should have been."""
     logits: Values
-    """(B, V): those the last token was chosen by."""
-    keys: Values
-    """(L, B, KVH, T, D), rotated."""
-    values: Values
-    """Like ``keys``."""
+    """(B, N, V): what each was chosen by."""
 
 
-_RUNS: WeakKeyDictionary[Case, dict[str, Generated]] = WeakKeyDictionary()
-"""The checks of a precision share one run."""
+_RUNS: WeakKeyDictionary[Case, dict[bytes, Judged]] = WeakKeyDictionary()
+"""By the tokens judged: variants that chose the same share a pass."""
 
 
 def inputs(case: Case, name: str) -> npt.NDArray[Any]:
-    """``rotation``, (T, D / 2, 2): cosine and sine of position · theta ** (-2 i / D), in float32."""
-    angles = np.arange(case["T"])[:, None] * case["theta"] ** (-np.arange(0, case["D"], 2) / case["D"])
-    return np.stack([np.cos(angles), np.sin(angles)], axis=2).astype(np.float32)
+    """Tables of the engine.
+
+    ``rotation`` (T, D / 2, 2): cosine and sine of position · theta ** (-2 i / D), float32. ``table`` (B, pages of a
+    sequence): pages in the order of a pool that has been in use. ``each`` (B,): 0 … B - 1. Of the prompt's tokens,
+    one sequence after the other, ``prompt_slot`` and ``prompt_position`` (B · prompt,), ``prompt_last`` (B,): the
+    last of each, and ``prompt_runs`` (B · runs, 2): first token and number of tokens of each run that attends
+    together.
+    """
+    batch, prompt = case["B"], case["prompt"]
+    if name == "rotation":
+        angles = np.arange(case["T"])[:, None] * case["theta"] ** (-np.arange(0, case["D"], 2) / case["D"])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=2).astype(np.float32)
+    if name == "table":
+        return shuffled(case, name, batch * case["slot_pages"]).reshape(batch, -1)
+    if name == "each":
+        return np.arange(batch)
+    if name == "prompt_slot":
+        return np.asarray(np.repeat(np.arange(batch), prompt))
+    if name == "prompt_position":
+        return np.tile(np.arange(prompt), batch)
+    if name == "prompt_last":
+        return np.arange(prompt - 1, batch * prompt, prompt)
+    if name == "prompt_runs":
+        starts = np.arange(0, prompt, case["run_tokens"])
+        counts = np.minimum(prompt - starts, case["run_tokens"])
+        firsts = np.arange(batch)[:, None] * prompt + starts
+        return np.stack([firsts, np.broadcast_to(counts, firsts.shape)], axis=2).reshape(-1, 2)
+    raise ValueError(f"mini_llm has no table {name!r}")
 
 
-def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> Values | npt.NDArray[np.int64]:
-    """Rows of what the check's name ends in: tokens (rows, steps + 1), logits (rows, V), keys or values (rows, D)."""
-    precision, _, what = check.name.partition("_")
+def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> Values | Ids:
+    """Rows of ``tokens``, one token each, or of ``logits`` (rows, V), those of the last token.
+
+    A check whose name begins with ``prefill`` is of the first token alone.
+    """
+    left = case.output("tokens").astype(np.int64)
+    run = judged(case, left[:, :1] if check.name.startswith("prefill") else left)
+    if check.output == "logits":
+        last: Values = run.logits[rows, -1]
+        return last
+    wanted = left.copy()
+    wanted[:, : run.tokens.shape[1]] = run.tokens
+    return wanted.reshape(-1)[rows]
+
+
+def judged(case: Case, chosen: Ids) -> Judged:
+    """The right tokens and their logits where each sequence goes on as ``chosen`` (B, N) says."""
     runs = _RUNS.setdefault(case, {})
-    if precision not in runs:
-        runs[precision] = generate(case, "_bf16" if precision == "bf16" else "")
-    run = runs[precision]
-    if what.endswith("_tokens"):
-        return run.tokens[rows]
-    if what.endswith("_logits"):
-        return run.logits[rows]
-    return (run.keys if what.endswith("_keys") else run.values).reshape(-1, case["D"])[rows]
+    key = chosen.tobytes()
+    if key not in runs:
+        # What is no token is wrong, whatever follows.
+        known = np.clip(chosen, 0, case["V"] - 1)
+        text = np.concatenate([case.input("prompt_ids"), known[:, :-1]], axis=1)
+        logits = forward(case, text, chosen.shape[1])
+        runs[key] = Judged(
+            np.stack([allowed(case, logits[:, i], chosen, i) for i in range(chosen.shape[1])], axis=1), logits
+        )
+    return runs[key]
 
 
-def generate(case: Case, suffix: str) -> Generated:
-    """The prompt at once, then token by token; ``suffix`` names the precision of the weights."""
-    cache = (case["L"], case["B"], case["KVH"], case["T"], case["D"])
-    keys, values = np.zeros(cache), np.zeros(cache)
-    ids, at, tokens = case.input("prompt_ids"), 0, []
-    for _ in range(case["steps"] + 1):
-        logits = forward(case, suffix, ids, at, keys, values)
-        tokens.append(np.argmax(logits, axis=1))
-        at += ids.shape[1]
-        ids = tokens[-1][:, None]
-    return Generated(np.stack(tokens, axis=1), logits, keys, values)
+def allowed(case: Case, logits: Values, chosen: Ids, at: int) -> Ids:
+    """(B,): of each sequence the token ``at`` that was chosen where ``logits`` (B, V) allow it, else the right one."""
+    if case["top_k"] == 0:
+        best = np.argmax(logits, axis=1)
+        known = np.clip(chosen[:, at], 0, case["V"] - 1)
+        rows = np.arange(len(best))
+        close = (chosen[:, at] == known) & (logits[rows, best] - logits[rows, known] <= case["tie"])
+        return np.where(close, known, best)
+    return np.array([drawn(case, row, b, chosen[b, at], case["prompt"] + at - 1) for b, row in enumerate(logits)])
 
 
-def forward(case: Case, suffix: str, ids: npt.NDArray[np.int64], start: int, keys: Values, values: Values) -> Values:
-    """Logits (B, V) after tokens ``ids`` (B, N) at positions ``start`` on; adds their rows to the cache."""
-    x = np.stack([[wide(case, f"embedding{suffix}", int(token)) for token in row] for row in ids])
+def drawn(case: Case, logits: Values, sequence: int, chosen: int, position: int) -> int:
+    """The token that a draw takes: ``chosen`` where rounding may decide for it, else the right one.
+
+    The ``top_k`` largest logits, ties to the lowest index, at ``temperature``; of those the fewest that reach
+    ``top_p`` of their mass. The number drawn is the generator's for (seed, "sampler"), sequence + position.
+    """
+    order = np.lexsort((np.arange(len(logits)), -logits))[: min(case["top_k"], len(logits))]
+    weights = np.exp((logits[order] - logits[order[0]]) / case["temperature"])
+    ends = np.cumsum(weights)
+    slack = 4 * case["tie"] / case["temperature"] * ends[-1]
+    kept = ends[np.searchsorted(ends, case["top_p"] * ends[-1])] if case["top_p"] < 1 else ends[-1]
+    key = (generator.key(case.seed, "sampler") + sequence) % (1 << 64)
+    aim = float(generator.uniform(key, position, 1, 0.0, 1.0)[0]) * kept
+    place = np.flatnonzero(order == chosen)
+    if len(place):
+        end = float(ends[place[0]])
+        if end - float(weights[place[0]]) - slack <= aim <= end + slack:
+            return int(chosen)
+    return int(order[min(int(np.searchsorted(ends, aim, side="right")), len(order) - 1)])
+
+
+def forward(case: Case, ids: Ids, last: int) -> Values:
+    """Logits (B, last, V) after the ``last`` last tokens of ``ids`` (B, N), whose first stands at position 0."""
+    x = np.stack([[wide(case, "embedding", int(token)) for token in row] for row in ids])
     for layer in range(case["L"]):
-        normed = normalised(x, wide(case, "attention_norm", layer))
-        attended = attention(case, suffix, layer, normed, start, keys[layer], values[layer])
-        x = x + attended @ wide(case, f"out_weight{suffix}", layer).T
-        gate_up = normalised(x, wide(case, "mlp_norm", layer)) @ wide(case, f"gate_up_weight{suffix}", layer).T
+        normed = normalised(case, x, wide(case, "attention_norm", layer))
+        x = x + projected(case, attention(case, layer, normed), "out_weight", layer)
+        gate_up = projected(case, normalised(case, x, wide(case, "mlp_norm", layer)), "gate_up_weight", layer)
         gate, up = np.split(gate_up, 2, axis=2)
-        x = x + (gate / (1.0 + np.exp(-gate)) * up) @ wide(case, f"down_weight{suffix}", layer).T
-    last = normalised(x[:, -1], wide(case, "last_norm", 0))
-    logits: Values = last @ wide(case, f"embedding{suffix}" if case["is_tied"] else f"lm_head{suffix}").T
-    return logits
+        x = x + projected(case, gate / (1.0 + np.exp(-gate)) * up, "down_weight", layer)
+    normed = normalised(case, x[:, -last:], wide(case, "last_norm", 0))
+    return projected(case, normed, "embedding" if case["is_tied"] else "lm_head")
 
 
-def attention(case: Case, suffix: str, layer: int, x: Values, start: int, keys: Values, values: Values) -> Values:
-    """(B, N, H · D) of tokens ``x`` (B, N, h), each over the cache up to itself; ``keys``, ``values``: a layer's."""
+def attention(case: Case, layer: int, x: Values) -> Values:
+    """(B, N, H · D) of tokens ``x`` (B, N, h), each over the cache up to itself."""
     batch, count = x.shape[:2]
     heads, kv_heads, dim = case["H"], case["KVH"], case["D"]
-    qkv = x @ wide(case, f"qkv_weight{suffix}", layer).T
+    qkv = projected(case, x, "qkv_weight", layer)
     if case["has_bias"]:
         qkv = qkv + wide(case, "qkv_bias", layer)
     # (B, heads, N, D)
     split = qkv.reshape(batch, count, heads + 2 * kv_heads, dim).transpose(0, 2, 1, 3)
-    turn = wide(case, "rotation")[start : start + count]
-    end = start + count
-    keys[:, :, start:end] = rotated(split[:, heads : heads + kv_heads], turn)
-    values[:, :, start:end] = split[:, heads + kv_heads :]
+    turn = wide(case, "rotation")[:count]
+    keys = cached(case, rotated(split[:, heads : heads + kv_heads], turn))
+    values = cached(case, split[:, heads + kv_heads :])
     queries = rotated(split[:, :heads], turn).reshape(batch, kv_heads, heads // kv_heads, count, dim)
-    scores = np.einsum("bkgnd,bktd->bkgnt", queries, keys[:, :, :end]) / np.sqrt(dim)
-    scores[..., np.arange(end)[None, :] > np.arange(start, end)[:, None]] = -np.inf
+    scores = np.einsum("bkgnd,bktd->bkgnt", queries, keys, optimize=True) / np.sqrt(dim)
+    scores[..., np.triu(np.ones((count, count), dtype=bool), 1)] = -np.inf
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    mixed = np.einsum("bkgnt,bktd->bkgnd", weights, values[:, :, :end])
+    mixed = np.einsum("bkgnt,bktd->bkgnd", weights, values, optimize=True)
     out: Values = mixed.reshape(batch, heads, count, dim).transpose(0, 2, 1, 3).reshape(batch, count, heads * dim)
+    return out
+
+
+def cached(case: Case, values: Values) -> Values:
+    """Keys or values (…, D) through what the cache holds them in."""
+    kind, single = case["kv"], values.astype(np.float32)
+    if kind == "bf16":
+        return single.astype(ml_dtypes.bfloat16).astype(np.float64)
+    if kind == "int8":
+        return through_int(single, 127.0)
+    if kind == "fp8":
+        clipped = np.clip(single, np.float32(-FLOAT8_MAX), np.float32(FLOAT8_MAX))
+        return clipped.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    return values
+
+
+def projected(case: Case, x: Values, name: str, *layer: int) -> Values:
+    """``x`` (…, depth) times the rows of a matrix, as the device computes with it: (…, rows)."""
+    rows, depth = case.dims(name)[-2:]
+    each = max(1, BLOCK // depth)
+    out = np.empty((*x.shape[:-1], rows))
+
+    def held(first: int) -> Values:
+        block = case.rows(name, first, min(each, rows - first), *layer)
+        levels = LEVELS.get(case["weights"]) if layer else None  # embedding and output projection are never quantised
+        return block.astype(np.float64) if levels is None else grouped(block, levels, case["group"])
+
+    firsts = range(0, rows, each)
+    if len(firsts) == 1:
+        return np.matmul(x, held(0).T, out=out)
+    # Blocks are made by all cores, some ahead of the product that needs them.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in range(0, len(firsts), AHEAD):
+            ahead = firsts[start : start + AHEAD]
+            for first, block in zip(ahead, pool.map(held, ahead), strict=True):
+                out[..., first : first + len(block)] = x @ block.T
+    return out
+
+
+def grouped(held: npt.NDArray[np.float32], levels: float, group: int) -> Values:
+    """Rows (rows, depth) quantised with one scale for each ``group`` of a row, and back."""
+    rows, depth = held.shape
+    padded = np.zeros((rows, -(-depth // group) * group), dtype=np.float32)
+    padded[:, :depth] = held
+    groups = padded.reshape(rows, -1, group)
+    scale = scale_of(groups, levels)
+    out: Values = (to_levels(groups, scale, levels) * scale).reshape(rows, -1)[:, :depth]
     return out
 
 
@@ -117,9 +231,9 @@ def rotated(x: Values, turn: Values) -> Values:
     return np.concatenate([low * cosine - high * sine, high * cosine + low * sine], axis=-1)
 
 
-def normalised(x: Values, gamma: Values) -> Values:
+def normalised(case: Case, x: Values, gamma: Values) -> Values:
     """RMSNorm along the last axis."""
-    out: Values = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + EPSILON) * gamma
+    out: Values = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + case["eps"]) * gamma
     return out
 
 

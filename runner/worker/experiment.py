@@ -42,7 +42,7 @@ from runner.result import clock
 from runner.result.model import CheckResult, Status, TraceEvent
 from runner.worker.protocol import Outcome, ProfileRequest
 from runner.worker.recording import recorded, traced
-from runner.workload.base import Context, Workload
+from runner.workload.base import Context, Ranges, Workload
 from runner.workload.declared import bind
 
 MAX_EVENTS = 1000
@@ -71,6 +71,7 @@ class Experiment:
         self._flushers = flushers
         self._workload: Workload | None = None
         self._verifier = Verifier(plan)
+        self._ranges = Ranges(nvtx.push, nvtx.pop)
 
     def prepare(self) -> None:
         """Allocates and fills the buffers, loads the kernels and runs the workload's untimed part."""
@@ -83,7 +84,7 @@ class Experiment:
             self._modules = [
                 {unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices
             ]
-            context = Context(plan, self._devices, self._streams, self._buffers, self._modules)
+            context = Context(plan, self._devices, self._streams, self._buffers, self._modules, self._ranges)
             for buffer in plan.buffers:
                 if buffer.fill.kind == "zeros":
                     self._streams[buffer.device].fill(self._buffers[buffer.name], 0)
@@ -174,6 +175,7 @@ class Experiment:
         if request.checked:
             with nvtx.capture(self._backend, name):
                 return [check for _ in range(request.steps) for check in self._checked_step(variant)]
+        self._ranges.shown = True
         with recorded(self._backend, bool(request.record)) as recorder:
             workload.reset(variant)
             workload.step(variant)

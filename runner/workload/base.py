@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from runner.backend.base import Buffer, Device, Function, Module, Stream
 from runner.plan.model import Plan
+
+
+@dataclass
+class Ranges:
+    """Names of the parts of a step for a profiler's timeline; nothing happens until they are ``shown``."""
+
+    push: Callable[[str], None]
+    pop: Callable[[], None]
+    shown: bool = False
+
+    @contextlib.contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        if not self.shown:
+            yield
+            return
+        self.push(name)
+        try:
+            yield
+        finally:
+            self.pop()
+
+
+def _unseen() -> Ranges:
+    return Ranges(lambda name: None, lambda: None)
 
 
 @dataclass(frozen=True)
@@ -22,6 +47,8 @@ class Context:
     """By name, filled; buffers without a fill hold anything."""
     modules: Sequence[Mapping[str, Module]]
     """Per device, by unit: ``modules[0]["main"]``."""
+    ranges: Ranges = field(default_factory=_unseen)
+    """Round parts of a step, where a profiler looks: ``with context.ranges("prefill"):``."""
 
     def function(self, name: str, unit: str = "main", device: int = 0) -> Function:
         """An entry point loaded on the device at that position. Raises ``LaunchError`` naming those that exist."""

@@ -1,58 +1,49 @@
-"""The decoder of ``kernel=mini_llm``: the launches of one token, layer by layer, eager or replayed as a graph."""
+"""The decoder of ``kernel=mini_llm``: prompts are read and tokens generated, kernel by kernel or as a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 
-from runner.backend.base import Argument, Buffer, Dim3
+from runner.backend.base import Buffer, Event
 from runner.workload.base import Context
 from runner.workload.capture import Captured, captured
-from runner.workload.declared import BoundLaunch
+from runner.workload.declared import bind
+from runner.workload.decoder import Decoder, Pass, Step
+from runner.workload.timing import REPEATS
 
-BLOCK = 256
-ROWS = 8
-"""Rows of a projection that a block computes, one a warp."""
-ROPE_BLOCK = 64
-ARGMAX_BLOCK = 1024
-OUTPUTS = ("logits", "tokens", "keys", "values")
+TIMED_TOKENS, TIMED_S = 256, 2.0
+"""Tokens whose times are taken for the percentiles; fewer where they would take longer, but one step's at least."""
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """The entry points that read weights, in one precision, and what the weights' buffers are called in it."""
-
-    embed: str
-    qkv: str
-    residual: str
-    gate_up: str
-    logits: str
-    suffix: str
+def decode_pass(decoder: Decoder) -> Pass:
+    """The next token of every sequence."""
+    return Pass(tokens=decoder.size("B"), ids="ids", slot="each", position="position")
 
 
-KERNELS = {
-    "fp32": Kernels(
-        "embed_fp32_kernel", "qkv_fp32_kernel", "residual_fp32_kernel", "gate_up_fp32_kernel", "logits_fp32_kernel", ""
-    ),
-    "bf16": Kernels(
-        "embed_bf16_kernel",
-        "qkv_bf16_kernel",
-        "residual_bf16_kernel",
-        "gate_up_bf16_kernel",
-        "logits_bf16_kernel",
-        "_bf16",
-    ),
-}
-"""By the first part of a variant's name."""
+def prompt_pass(decoder: Decoder) -> Pass:
+    """All prompts, from their first tokens on."""
+    batch = decoder.size("B")
+    return Pass(
+        tokens=batch * decoder.size("prompt"),
+        ids="prompt_ids",
+        slot="prompt_slot",
+        position="prompt_position",
+        runs="prompt_runs",
+        run_count=batch * decoder.size("prompt_run_count"),
+        rows="prompt_last",
+    )
 
 
 class MiniLlm:
-    """One step of the experiment decodes ``steps`` tokens of every sequence, timed by the host's clock.
+    """A step of ``prefill`` reads the prompts and chooses the first token of each sequence; one of ``eager`` or
+    ``graph`` decodes ``steps`` tokens of every sequence after that; one of ``request`` does both, the tokens by a
+    graph.
 
-    It starts from a cache that holds the prompt, and ends at the same position: the next step decodes the same tokens.
-    The prompt is read token by token by the launches of a decode, which is no measure of a prefill.
+    All are timed by the host's clock. A decode starts where the prompts end, whatever was decoded before.
     """
 
     host_timed = True
@@ -60,128 +51,123 @@ class MiniLlm:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stream = context.streams[0]
-        self._prompt = self._size("prompt")
-        self.units_per_step = self._size("steps")
-        """Tokens of each sequence in a step."""
-        self._launches: dict[str, tuple[BoundLaunch, ...]] = {}
-        self._graphs: dict[str, Captured] = {}
-        self._cache_lost = False
+        self._decoder = Decoder(context)
+        size = self._decoder.size
+        self._batch, self._tokens = size("B"), size("steps")
+        self.units_per_step = 1
+        """Tokens of each sequence in a step of the variant that was reset last; 1 where the prompt is in it."""
+        self._decode = self._launches(decode_pass(self._decoder))
+        self._prompt = self._launches(prompt_pass(self._decoder))
+        self._to_prompt, self._to_tokens = self._decoder.rewind("before_prompt"), self._decoder.rewind("prompt")
+        self._graph: Captured | None = None
+        self._read = False
+        """The cache holds the prompts."""
 
     def prepare(self) -> None:
-        """Nothing: weights are filled, and the cache belongs to a variant."""
+        """Quantises the weights, where they are."""
+        for launch in bind(self._context, self._context.plan.prepare):
+            launch.enqueue()
 
     def reset(self, variant: str) -> None:
-        """Reads the prompt; before the first replay a token is decoded eagerly (kernels load) and captured.
+        """Reads the prompts where they are not in the cache, and captures a token: a second one, as kernels load with
+        the first.
 
         Raises ``BackendError`` where the device cannot capture.
         """
-        precision, _, mode = variant.partition("_")
-        if precision not in self._launches:
-            self._launches[precision] = tuple(self._token(KERNELS[precision]))
-        if mode == "graph" and variant not in self._graphs:
-            self._stream.fill(self._context.buffers["position"], 0)
-            self._eager(precision)
+        self.units_per_step = self._tokens if variant in ("eager", "graph") else 1
+        if not self._read and variant != "prefill":
+            self._prefill()
+        if variant in ("graph", "request") and self._graph is None:
+            self._to_tokens.enqueue()
+            self._enqueue(self._decode)
             self._stream.synchronize()
-            self._graphs[variant] = captured(self._stream, lambda: self._eager(precision))
-        self._prefill(variant)
+            self._graph = captured(self._stream, lambda: self._enqueue(self._decode))
 
-    def _prefill(self, variant: str) -> None:
-        """Keys and values of the prompt into the cache, and the first token; leaves the position behind the prompt."""
-        one = self._one(variant)
-        self._stream.fill(self._context.buffers["position"], 0)
-        for _ in range(self._prompt):
-            one()
+    def step(self, variant: str) -> None:
+        """Returns when the device has done it."""
+        if variant in ("prefill", "request") or not self._read:
+            self._prefill()
+        if variant != "prefill":
+            with self._context.ranges("decode"):
+                self._generate(self._one(variant))
         self._stream.synchronize()
-        self._cache_lost = False
+
+    def _prefill(self) -> None:
+        with self._context.ranges("prefill"):
+            self._to_prompt.enqueue()
+            self._enqueue(self._prompt)
+        self._stream.synchronize()
+        self._read = True
+
+    def _generate(self, one: Callable[[], None], marks: Sequence[Event] = ()) -> None:
+        self._to_tokens.enqueue()
+        for index in range(self._tokens):
+            one()
+            if marks:
+                self._stream.record(marks[index])
 
     def _one(self, variant: str) -> Callable[[], None]:
         """What decodes one token of every sequence."""
-        if variant in self._graphs:
-            graph = self._graphs[variant].graph
-            return lambda: graph.launch(self._stream)
-        return lambda: self._eager(variant.partition("_")[0])
+        if variant == "eager" or self._graph is None:
+            return lambda: self._enqueue(self._decode)
+        graph = self._graph.graph
+        return lambda: graph.launch(self._stream)
 
-    def _eager(self, precision: str) -> None:
-        for launch in self._launches[precision]:
-            launch.enqueue()
+    def _launches(self, this: Pass) -> tuple[Step, ...]:
+        return (*self._decoder.steps(this), self._decoder.sample(self._batch))
 
-    def step(self, variant: str) -> None:
-        """Decodes all tokens; returns when the device has done them."""
-        if self._cache_lost:
-            self._prefill(variant)
-        one = self._one(variant)
-        for _ in range(self.units_per_step):
-            one()
-        self._stream.synchronize()
+    def _enqueue(self, steps: Sequence[Step]) -> None:
+        if not self._context.ranges.shown:
+            for step in steps:
+                step.launch.enqueue()
+            return
+        for part, group in groupby(steps, key=lambda step: step.part):
+            with self._context.ranges(part):
+                for step in group:
+                    step.launch.enqueue()
 
     def outputs(self, variant: str) -> Mapping[str, Buffer]:
-        """The last token's logits, the tokens and the whole cache. They are overwritten before a checked step, and with
-        them what the prompt left: such a step reads the prompt again."""
-        self._cache_lost = True
-        return {name: self._context.buffers[name] for name in OUTPUTS}
+        """The logits that the last token was chosen by, and the tokens. Both are overwritten before a checked step,
+        and with them the first token: such a step reads the prompts again."""
+        self._read = False
+        return {name: self._context.buffers[name] for name in ("logits", "tokens")}
 
     def metrics(self, variant: str) -> Mapping[str, float]:
-        """Of a graph ``capture_us`` (recording the launches) and ``instantiate_us`` (making it executable)."""
-        if variant not in self._graphs:
-            return {}
-        graph = self._graphs[variant]
-        return {"capture_us": graph.capture_us, "instantiate_us": graph.instantiate_us}
+        """Of a graph ``capture_us`` and ``instantiate_us``, ``nodes``; of decoded tokens ``tpot_us_p50``, ``_p95``,
+        ``_p99`` between the ends of tokens that follow each other, by the device's clock; of a request ``ttft_ms``,
+        by the host's."""
+        found: dict[str, float] = {}
+        if variant in ("graph", "request") and self._graph is not None:
+            found["capture_us"] = self._graph.capture_us
+            found["instantiate_us"] = self._graph.instantiate_us
+            found["nodes"] = float(self._graph.graph.nodes)
+        if variant == "request":
+            found["ttft_ms"] = float(np.median([self._prefill_ms() for _ in range(REPEATS)]))
+        if variant != "prefill":
+            times = self._token_times(variant)
+            found |= {f"tpot_us_p{share}": float(np.percentile(times, share)) for share in (50, 95, 99)}
+        return found
+
+    def _prefill_ms(self) -> float:
+        begin = time.perf_counter()
+        self._prefill()
+        return (time.perf_counter() - begin) * 1e3
+
+    def _token_times(self, variant: str) -> list[float]:
+        """Microseconds from token to token."""
+        event = self._context.devices[0].event
+        begin, marks = event(), [event() for _ in range(self._tokens)]
+        times: list[float] = []
+        until = time.monotonic() + TIMED_S
+        while not times or (len(times) < TIMED_TOKENS and time.monotonic() < until):
+            self._stream.record(begin)
+            self._generate(self._one(variant), marks)
+            self._stream.synchronize()
+            ends = [mark.elapsed_us(begin) for mark in marks]
+            times += np.diff(ends, prepend=0.0).tolist()
+        return times
 
     def close(self) -> None:
-        for graph in self._graphs.values():
-            graph.graph.free()
-        self._graphs.clear()
-
-    def _token(self, kernels: Kernels) -> Iterator[BoundLaunch]:
-        """The launches of one token, in order."""
-        hidden, batch, vocab = self._size("h"), self._size("B"), self._size("V")
-        lengths = (self._prompt, self.units_per_step)
-        embedding = f"embedding{kernels.suffix}"
-        first = (embedding, "prompt_ids", "tokens", "position", "state", hidden, *lengths)
-        yield self._launch(kernels.embed, (batch, 1, 1), BLOCK, *first)
-        for layer in range(self._size("L")):
-            yield from self._attention(kernels, layer)
-            yield from self._mlp(kernels, layer)
-        yield self._launch("norm_kernel", (batch, 1, 1), BLOCK, "state", "last_norm", "norm", 0, hidden)
-        head = (embedding, f"lm_head{kernels.suffix}", "norm", "logits", vocab, hidden, batch)
-        yield self._launch(kernels.logits, self._grid(vocab), BLOCK, *head)
-        choice = ("logits", "position", "tokens", vocab, *lengths)
-        yield self._launch("argmax_kernel", (batch, 1, 1), ARGMAX_BLOCK, *choice)
-
-    def _attention(self, kernels: Kernels, layer: int) -> Iterator[BoundLaunch]:
-        hidden, batch, heads, kv_heads = (self._size(name) for name in ("h", "B", "H", "KVH"))
-        rows, inner = self._size("qkv_rows"), self._size("inner")
-        cache = (layer, batch, heads, kv_heads, self._size("T"))
-        weight, out = f"qkv_weight{kernels.suffix}", f"out_weight{kernels.suffix}"
-        yield self._launch("norm_kernel", (batch, 1, 1), BLOCK, "state", "attention_norm", "norm", layer, hidden)
-        qkv = (weight, "qkv_bias", "norm", "qkv", layer, rows, hidden, batch)
-        yield self._launch(kernels.qkv, self._grid(rows), BLOCK, *qkv)
-        store = ("qkv", "rotation", "position", "keys", "values", *cache)
-        yield self._launch("rope_store_kernel", (heads + 2 * kv_heads, batch, 1), ROPE_BLOCK, *store)
-        scan = ("qkv", "keys", "values", "position", "attended", *cache)
-        yield self._launch("attention_kernel", (heads, batch, 1), BLOCK, *scan)
-        added = (out, "attended", "state", layer, hidden, inner, batch)
-        yield self._launch(kernels.residual, self._grid(hidden), BLOCK, *added)
-
-    def _mlp(self, kernels: Kernels, layer: int) -> Iterator[BoundLaunch]:
-        hidden, batch, intermediate = self._size("h"), self._size("B"), self._size("I")
-        gate_up, down = f"gate_up_weight{kernels.suffix}", f"down_weight{kernels.suffix}"
-        yield self._launch("norm_kernel", (batch, 1, 1), BLOCK, "state", "mlp_norm", "norm", layer, hidden)
-        wide = (gate_up, "norm", "gated", layer, intermediate, hidden, batch)
-        yield self._launch(kernels.gate_up, self._grid(intermediate), BLOCK, *wide)
-        added = (down, "gated", "state", layer, hidden, intermediate, batch)
-        yield self._launch(kernels.residual, self._grid(hidden), BLOCK, *added)
-
-    def _grid(self, rows: int) -> Dim3:
-        """Blocks of a projection: along x its rows, along y the sequences that share one reading of the weights."""
-        return -(-rows // ROWS), -(-self._size("B") // self._size("tile")), 1
-
-    def _launch(self, name: str, grid: Dim3, block: int, *arguments: str | int) -> BoundLaunch:
-        """A launch with buffers given by name and sizes as they are."""
-        bound: tuple[Argument, ...] = tuple(
-            self._context.buffers[item] if isinstance(item, str) else np.int64(item) for item in arguments
-        )
-        return BoundLaunch(self._stream, self._context.function(name), grid, (block, 1, 1), 0, bound)
-
-    def _size(self, name: str) -> int:
-        return int(self._context.plan.symbols[name])
+        if self._graph is not None:
+            self._graph.graph.free()
+            self._graph = None

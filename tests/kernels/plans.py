@@ -26,11 +26,18 @@ OTHERS = {"profiler": "none", "measure": "quick", "tracking": "none", "scale": "
 def config(family: str, params: Mapping[str, Any] | None = None, model: str = "llama3_8b") -> Config:
     """The family with ``shape=decode`` and a model, and kernel parameters replaced."""
     files = {"kernel": family, "shape": "decode", "model": model, "gpu": "host", **OTHERS}
-    read = {group: OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml") for group, name in files.items()}
+    read = {group: loaded(group, name) for group, name in files.items()}
     merged = cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Config), read))
     for letter, value in (params or {}).items():
         merged.kernel.params[letter] = value
     return cast(Config, OmegaConf.to_object(merged))
+
+
+def loaded(group: str, name: str) -> DictConfig:
+    """An option with what its ``defaults`` bring in, as Hydra composes it."""
+    own = cast(DictConfig, OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml"))
+    parts = [str(part).removesuffix("@_here_") for part in own.pop("defaults", []) if part != "_self_"]
+    return cast(DictConfig, OmegaConf.merge(*(loaded(group, part) for part in parts), own))
 
 
 def plan(family: str, params: Mapping[str, Any] | None = None, target: Target = H200) -> Plan:

@@ -1,0 +1,138 @@
+// Projections of a few tokens, bound by the reading of the weights: y[t] = W x[t], for up to kTokens tokens at once.
+//
+// A block computes kRows rows, its threads taking the 16-byte pieces of each row in turn, so that many loads are in flight
+// and whatever is read of x serves all rows. With kNorm x is first normalised (RMSNorm): the products are taken with gamma * x
+// and divided by the root of the mean square at the end, which the same pass over x gives.
+#pragma once
+
+#include "../common/reduce.cuh"
+#include "weights.cuh"
+
+#ifndef BATCH_TILE
+#define BATCH_TILE 1
+#endif
+static_assert(BATCH_TILE >= 1 && BATCH_TILE <= 8, "BATCH_TILE, the tokens that share one reading of a weight, is 1 to 8");
+
+namespace few {
+
+constexpr int kTokens = BATCH_TILE;
+constexpr int kRows = 4;
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * reduce::kWarp;
+// Bounds the registers: what is in flight is a matter of how many blocks fit.
+constexpr int kBlocks = WEIGHTS == WEIGHTS_W4 ? (BATCH_TILE <= 2 ? 6 : 3) : (BATCH_TILE <= 2 ? 8 : 4);
+
+// One block's work: `row(r)` is the weight row of its r-th sum, `store(r, t, value)` takes the sum of token `first + t`.
+// x(t) gives the address of a token's activations, `depth` floats on 16 bytes.
+template <class Type, bool kNorm, class Row, class Activation, class Store>
+__device__ inline void project(const void* weight, const float* scale, const float* gamma, long long depth, int tokens,
+        float epsilon, Row row, Activation x, Store store) {
+    constexpr int kSums = kRows * kTokens + (kNorm ? kTokens : 0);
+    __shared__ float scratch[kWarps][kSums];
+    const unsigned char* base = static_cast<const unsigned char*>(weight);
+    const long long bytes = Type::row_bytes(depth), pieces = Type::pieces(depth);
+    const uint4* from[kRows];
+    const float* scales[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        from[r] = reinterpret_cast<const uint4*>(base + row(r) * bytes);
+        if constexpr (Type::kScaled) scales[r] = scale + row(r) * Type::groups(depth);
+    }
+    const float* inputs[kTokens];
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) inputs[t] = x(t < tokens ? t : tokens - 1);  // of a tile that is not full the last again
+    float sum[kRows][kTokens] = {};
+    float squares[kTokens] = {};
+#pragma unroll 1
+    for (long long p = threadIdx.x; p < pieces; p += kThreads) {
+        uint4 raw[kRows];
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) raw[r] = __ldcs(from[r] + p);
+        float by[kRows];
+        if constexpr (Type::kScaled) {
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) by[r] = scales[r][Type::element(p, 0) / GROUP];
+        }
+        float part[kRows][kTokens] = {};
+#pragma unroll
+        for (int step = 0; step < Type::kCount / Type::kStep; ++step) {
+            float w[kRows][Type::kStep];
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) Type::unpack(raw[r], step, w[r]);
+#pragma unroll
+            for (int q = 0; q < Type::kStep / 4; ++q) {
+                const long long e = Type::element(p, step * (Type::kStep / 4) + q);
+                const bool inside = !Type::kScaled || e < depth;
+                float4 gain = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+                if constexpr (kNorm) {
+                    if (inside) gain = *reinterpret_cast<const float4*>(gamma + e);
+                }
+#pragma unroll
+                for (int t = 0; t < kTokens; ++t) {
+                    float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                    if (inside) four = *reinterpret_cast<const float4*>(inputs[t] + e);
+                    if constexpr (kNorm) {
+                        squares[t] = fmaf(four.x, four.x, squares[t]);
+                        squares[t] = fmaf(four.y, four.y, squares[t]);
+                        squares[t] = fmaf(four.z, four.z, squares[t]);
+                        squares[t] = fmaf(four.w, four.w, squares[t]);
+                        four = make_float4(four.x * gain.x, four.y * gain.y, four.z * gain.z, four.w * gain.w);
+                    }
+#pragma unroll
+                    for (int r = 0; r < kRows; ++r) {
+                        float& to = Type::kScaled ? part[r][t] : sum[r][t];
+                        to = fmaf(w[r][4 * q], four.x, to);
+                        to = fmaf(w[r][4 * q + 1], four.y, to);
+                        to = fmaf(w[r][4 * q + 2], four.z, to);
+                        to = fmaf(w[r][4 * q + 3], four.w, to);
+                    }
+                }
+            }
+        }
+        if constexpr (Type::kScaled) {
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+                for (int t = 0; t < kTokens; ++t) sum[r][t] = fmaf(part[r][t], by[r], sum[r][t]);
+            }
+        }
+    }
+    const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp;
+    const int lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int t = 0; t < kTokens; ++t) {
+            const float all = reduce::lanes_sum(sum[r][t]);
+            if (lane == 0) scratch[warp][r * kTokens + t] = all;
+        }
+    }
+    if constexpr (kNorm) {
+#pragma unroll
+        for (int t = 0; t < kTokens; ++t) {
+            const float all = reduce::lanes_sum(squares[t]);
+            if (lane == 0) scratch[warp][kRows * kTokens + t] = all;
+        }
+    }
+    __syncthreads();
+    const int t = static_cast<int>(threadIdx.x) % kTokens;
+    if (threadIdx.x >= kTokens || t >= tokens) return;
+    float inverse = 1.0f;
+    if constexpr (kNorm) {
+        float square = 0.0f;
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) square += scratch[w][kRows * kTokens + t];
+        inverse = 1.0f / sqrtf(square / static_cast<float>(depth) + epsilon);
+    }
+    float total[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        total[r] = 0.0f;
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) total[r] += scratch[w][r * kTokens + t];
+        total[r] *= inverse;
+    }
+    store(t, total);
+}
+
+}  // namespace few

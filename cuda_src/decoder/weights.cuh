@@ -1,0 +1,103 @@
+// Weights of a projection as they are stored: rows of `depth` elements, one row after another. WEIGHTS, compiled in, says how.
+//
+// Plain types (WEIGHTS_FP32, WEIGHTS_BF16) lie in order. The quantised ones (WEIGHTS_W8, WEIGHTS_W4) share a scale over each
+// GROUP elements of a row and lie in tiles of 128: the 16-byte piece p of a tile holds elements p * 4 … p * 4 + 3 of each
+// stretch of 32 (int8) or 16 (int4), so that the lanes that read neighbouring pieces read neighbouring activations.
+// A row that ends within a tile is filled up with zeros.
+#pragma once
+
+#include "../common/convert.cuh"
+
+#define WEIGHTS_FP32 0
+#define WEIGHTS_BF16 1
+#define WEIGHTS_W8 2
+#define WEIGHTS_W4 3
+
+#ifndef WEIGHTS
+#define WEIGHTS WEIGHTS_BF16
+#endif
+#ifndef GROUP
+#define GROUP 128
+#endif
+static_assert(WEIGHTS >= WEIGHTS_FP32 && WEIGHTS <= WEIGHTS_W4, "WEIGHTS is 0 (fp32), 1 (bf16), 2 (w8a16) or 3 (w4a16)");
+static_assert(GROUP >= 128 && GROUP % 128 == 0, "GROUP, the weights that share a scale, is a multiple of 128");
+
+namespace weights {
+
+constexpr int kTile = 128;
+
+template <class Type>
+struct Plain {
+    static constexpr bool kScaled = false;
+    static constexpr int kCount = Type::kCount;  // elements in 16 bytes
+    static constexpr int kStep = kCount;      // elements that are unpacked together
+    using Word = typename Type::Word;
+    static __device__ inline long long row_bytes(long long depth) { return depth * static_cast<long long>(sizeof(Word)); }
+    static __device__ inline long long groups(long long depth) { return 0; }
+    static __device__ inline long long pieces(long long depth) { return depth / kCount; }
+    static __device__ inline void unpack(const uint4& raw, int step, float* out) { Type::unpack(raw, out); }
+    // Element that quad `q` of piece `p` begins with.
+    static __device__ inline long long element(long long p, int q) { return p * kCount + 4 * q; }
+};
+
+struct Tiled {
+    static constexpr bool kScaled = true;
+    static __device__ inline long long tiles(long long depth) { return (depth + kTile - 1) / kTile; }
+    static __device__ inline long long groups(long long depth) { return (depth + GROUP - 1) / GROUP; }
+};
+
+struct Int8 : Tiled {
+    static constexpr int kCount = 16;
+    static constexpr int kStep = 8;
+    static constexpr int kPieces = kTile / kCount;
+    static __device__ inline long long row_bytes(long long depth) { return tiles(depth) * kTile; }
+    static __device__ inline long long pieces(long long depth) { return tiles(depth) * kPieces; }
+    static __device__ inline void unpack(const uint4& raw, int step, float* out) {
+        convert::unpack_int8(step == 0 ? raw.x : raw.z, out);
+        convert::unpack_int8(step == 0 ? raw.y : raw.w, out + 4);
+    }
+    static __device__ inline long long element(long long p, int q) { return p / kPieces * kTile + q * 32 + p % kPieces * 4; }
+};
+
+struct Int4 : Tiled {
+    static constexpr int kCount = 32;
+    static constexpr int kStep = 8;
+    static constexpr int kPieces = kTile / kCount;
+    static __device__ inline long long row_bytes(long long depth) { return tiles(depth) * (kTile / 2); }
+    static __device__ inline long long pieces(long long depth) { return tiles(depth) * kPieces; }
+    static __device__ inline void unpack(const uint4& raw, int step, float* out) {
+        convert::unpack_int4(step == 0 ? raw.x : step == 1 ? raw.y : step == 2 ? raw.z : raw.w, out);
+    }
+    static __device__ inline long long element(long long p, int q) { return p / kPieces * kTile + q * 16 + p % kPieces * 4; }
+};
+
+// `Table` is how the embedding and the output projection are stored, `Stored` how everything else is.
+#if WEIGHTS == WEIGHTS_FP32
+using Table = Plain<convert::Float32>;
+using Stored = Table;
+#else
+using Table = Plain<convert::Bfloat16>;
+#if WEIGHTS == WEIGHTS_BF16
+using Stored = Table;
+#elif WEIGHTS == WEIGHTS_W8
+using Stored = Int8;
+#else
+using Stored = Int4;
+#endif
+#endif
+
+// The weights of one layer, and their scales, of [layers, rows, depth].
+struct Layer {
+    const unsigned char* weight;
+    const float* scale;
+};
+
+__device__ inline Layer of_layer(const void* weight, const float* scale, long long layer, long long rows, long long depth) {
+    return {static_cast<const unsigned char*>(weight) + layer * rows * Stored::row_bytes(depth),
+            Stored::kScaled ? scale + layer * rows * Stored::groups(depth) : nullptr};
+}
+
+__device__ inline float widen(float value) { return value; }
+__device__ inline float widen(unsigned short bits) { return convert::Bfloat16::widen(bits); }
+
+}  // namespace weights

@@ -1,0 +1,225 @@
+"""The launches of one pass through the decoder of ``cuda_src/mini_llm.cu``, for tokens of any sequences.
+
+A pass is described by buffers on the device, so that the same launches serve again when their contents change: a
+graph of a decode, a prompt, or a mixture of both. Buffers are those of a family like ``conf/kernel/mini_llm.yaml``,
+by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from runner.backend.base import Argument, Dim3
+from runner.check import generator
+from runner.workload.base import Context
+from runner.workload.declared import BoundLaunch
+
+BLOCK = 256
+FEW_BLOCK, FEW_ROWS = 128, 4
+"""Threads, and rows of a projection, of a block where tokens are few: ``cuda_src/decoder/few.cuh``."""
+MANY_TOKENS, MANY_ROWS = 128, 64
+"""Tokens and rows of a block where they are many: ``cuda_src/decoder/many.cuh``."""
+SAMPLE_BLOCK = 1024
+NOWHERE = np.uint64(0)
+"""A null pointer."""
+
+Value = str | int | float | np.generic
+"""What a launch is given: the name of a buffer, a size, a float32, or anything as it is."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Tokens that run through the layers together."""
+
+    tokens: int
+    ids: str
+    """Buffer: the tokens."""
+    slot: str
+    """Buffer: the sequence of each."""
+    position: str
+    """Buffer: the place of each in its sequence."""
+    runs: str = ""
+    """Buffer of (first token, tokens): tokens of a sequence that follow each other and attend together; without one
+    each token attends by itself, which is best for decoding."""
+    run_count: int = 0
+    sampled: int = 0
+    """Tokens that a next one is chosen after; 0 = as many as there are sequences."""
+    rows: str = "each"
+    """Buffer: which tokens of the pass those are."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A launch, and the part of the model that it belongs to: ``layer_0/attention``, ``logits``, …"""
+
+    part: str
+    operator: str
+    """``qkv``, ``attention``, ``out``, …: one of a part's."""
+    launch: BoundLaunch
+
+
+class Decoder:
+    """Makes the launches; enqueueing them is the workload's."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._stream = context.streams[0]
+        symbols = context.plan.symbols
+        self._weights = str(symbols["weights"])
+        self._scaled = self._weights in ("w8a16", "w4a16")
+        self._layers, self._hidden, self._wide = self.size("L"), self.size("h"), self.size("I")
+        self._qkv, self._inner = self.size("qkv_rows"), self.size("inner")
+        self._heads = (self.size("H"), self.size("KVH"))
+        self._pages = (self.size("slot_pages"), self.size("pages"), self.size("page_tokens"))
+        self._epsilon = float(symbols["eps"])
+
+    def size(self, name: str) -> int:
+        """A symbol of the plan that is a whole number."""
+        return int(self._context.plan.symbols[name])
+
+    def rewind(self, start: str) -> BoundLaunch:
+        """Puts every sequence at position ``start`` (a symbol), with the first token chosen as the next one."""
+        batch = self.size("B")
+        sizes = (batch, self.size("steps"), self.size(start))
+        return self._launch("rewind_kernel", _blocks(batch), BLOCK, "tokens", "ids", "position", *sizes)
+
+    def empty(self) -> BoundLaunch:
+        """A kernel that does nothing."""
+        return self._launch("empty_kernel", (1, 1, 1), 32)
+
+    def steps(self, this: Pass) -> Iterator[Step]:
+        """All launches of a pass, in order, up to the logits of the tokens that are sampled from."""
+        many = self.many(this.tokens)
+        embed = (this.tokens, 1, 1), BLOCK, "embedding", this.ids, "state", self._hidden
+        yield Step("embed", "embed", self._launch("embed_kernel", *embed))
+        for layer in range(self._layers):
+            attention, mlp = f"layer_{layer}/attention", f"layer_{layer}/mlp"
+            yield from self._projections_in(this, layer, many, attention)
+            yield from self._attention(this, layer, many, attention)
+            yield from self._residual(this, layer, many, attention, "out", self._inner, "attended")
+            yield from self._gate_up(this, layer, many, mlp)
+            yield from self._residual(this, layer, many, mlp, "down", self._wide, "gated")
+        yield self.logits(this)
+
+    def many(self, tokens: int) -> bool:
+        """Whether a pass of so many tokens takes the tensor cores: the weights no longer bound it."""
+        return self._weights != "fp32" and tokens > self.size("few_tokens")
+
+    def logits(self, this: Pass) -> Step:
+        sampled, vocab = this.sampled or self.size("B"), self.size("V")
+        weights = ("embedding", "lm_head", "last_norm", "state", this.rows, "logits")
+        sizes = (vocab, self._hidden, sampled, self._epsilon)
+        return Step(
+            "logits", "logits", self._launch("logits_kernel", self._few(vocab, sampled), FEW_BLOCK, *weights, *sizes)
+        )
+
+    def sample(self, sampled: int) -> Step:
+        """The choice of the next tokens, which moves their sequences on."""
+        symbols = self._context.plan.symbols
+        key = np.uint64(generator.key(self._context.plan.seed, "sampler"))
+        how = (self.size("top_k"), float(symbols["top_p"]), float(symbols["temperature"]), key)
+        sizes = (self.size("V"), self.size("prompt"), self.size("steps"))
+        arguments = ("logits", "ids", "position", "tokens", *sizes, *how)
+        return Step("sampler", "sampler", self._launch("sample_kernel", (sampled, 1, 1), SAMPLE_BLOCK, *arguments))
+
+    def _projections_in(self, this: Pass, layer: int, many: bool, part: str) -> Iterator[Step]:
+        weight, rows = self._stored("qkv"), self._qkv
+        if many:
+            yield self._norm(this, layer, part, "attention_norm")
+            sizes = (layer, rows, self._hidden, this.tokens, self.size("has_bias"))
+            arguments = (*weight, "qkv_bias", "halves", "qkv", *sizes)
+            yield Step(part, "qkv", self._launch("many_project_kernel", _tiles(rows, this.tokens), BLOCK, *arguments))
+            return
+        few = (
+            *weight,
+            "qkv_bias",
+            "attention_norm",
+            "state",
+            "qkv",
+            layer,
+            rows,
+            self._hidden,
+            this.tokens,
+            self._epsilon,
+        )
+        yield Step(part, "qkv", self._launch("few_qkv_kernel", self._few(rows, this.tokens), FEW_BLOCK, *few))
+
+    def _attention(self, this: Pass, layer: int, many: bool, part: str) -> Iterator[Step]:
+        heads, kv_heads = self._heads
+        cache = ("keys", "values", "key_scales", "value_scales", "table", this.slot, this.position)
+        halves: Value = "halves" if many else NOWHERE
+        if not this.runs:
+            grid = (kv_heads * self.size("head_tiles"), this.tokens, self.size("splits"))
+            through: tuple[Value, ...] = ("qkv", "rotation", *cache, "partial", "tickets", "attended", halves)
+            yield Step(part, "attention", self._launch(
+                "few_attention_kernel", grid, BLOCK, *through, layer, heads, kv_heads, *self._pages
+            ))  # fmt: skip
+            return
+        rope = ("qkv", "rotation", *cache, layer, heads, kv_heads, *self._pages)
+        yield Step(part, "rope", self._launch("many_rope_kernel", (heads + 2 * kv_heads, this.tokens, 1), 32, *rope))
+        through = ("qkv", *cache, this.runs, "attended", halves, layer, heads, kv_heads, *self._pages, this.tokens)
+        yield Step(part, "attention", self._launch(
+            "many_attention_kernel", (heads, this.run_count, 1), 4 * self.size("run_tokens"), *through,
+            shared=self.size("run_shared"),
+        ))  # fmt: skip
+
+    def _gate_up(self, this: Pass, layer: int, many: bool, part: str) -> Iterator[Step]:
+        weight, rows = self._stored("gate_up"), self._wide
+        if many:
+            yield self._norm(this, layer, part, "mlp_norm")
+            arguments = (*weight, NOWHERE, "halves", "gate_up", layer, 2 * rows, self._hidden, this.tokens, 0)
+            grid = _tiles(2 * rows, this.tokens)
+            yield Step(part, "gate_up", self._launch("many_project_kernel", grid, BLOCK, *arguments))
+            activation = ("gate_up", "halves", rows, this.tokens)
+            blocks = _blocks(rows * this.tokens)
+            yield Step(part, "activation", self._launch("many_activation_kernel", blocks, BLOCK, *activation))
+            return
+        few = (*weight, "mlp_norm", "state", "gated", layer, rows, self._hidden, this.tokens, self._epsilon)
+        grid = self._few(2 * rows, this.tokens)
+        yield Step(part, "gate_up", self._launch("few_gate_up_kernel", grid, FEW_BLOCK, *few))
+
+    def _residual(
+        self, this: Pass, layer: int, many: bool, part: str, name: str, depth: int, source: str
+    ) -> Iterator[Step]:
+        rows = self._hidden
+        sizes = (layer, rows, depth, this.tokens)
+        if many:
+            arguments = (*self._stored(name), "halves", "state", *sizes)
+            yield Step(part, name, self._launch("many_residual_kernel", _tiles(rows, this.tokens), BLOCK, *arguments))
+            return
+        few = (*self._stored(name), source, "state", *sizes)
+        yield Step(part, name, self._launch("few_residual_kernel", self._few(rows, this.tokens), FEW_BLOCK, *few))
+
+    def _norm(self, this: Pass, layer: int, part: str, gamma: str) -> Step:
+        arguments = ("state", gamma, "halves", layer, self._hidden, this.tokens, self._epsilon)
+        return Step(part, "norm", self._launch("many_norm_kernel", (this.tokens, 1, 1), BLOCK, *arguments))
+
+    def _stored(self, name: str) -> tuple[str, Value]:
+        """A projection's weights and scales."""
+        return (f"{name}_payload", f"{name}_scale") if self._scaled else (f"{name}_weight", NOWHERE)
+
+    def _few(self, rows: int, tokens: int) -> Dim3:
+        return -(-rows // FEW_ROWS), -(-tokens // self.size("tile")), 1
+
+    def _launch(self, name: str, grid: Dim3, block: int, *given: Value, shared: int = 0) -> BoundLaunch:
+        function = self._context.function(name)
+        arguments = tuple(self._argument(item) for item in given)
+        return BoundLaunch(self._stream, function, grid, (block, 1, 1), shared, arguments)
+
+    def _argument(self, item: Value) -> Argument:
+        if isinstance(item, str):
+            return self._context.buffers[item]
+        if isinstance(item, np.generic):
+            return item
+        return np.float32(item) if isinstance(item, float) else np.int64(item)
+
+
+def _blocks(threads: int) -> Dim3:
+    return -(-threads // BLOCK), 1, 1
+
+
+def _tiles(rows: int, tokens: int) -> Dim3:
+    return -(-tokens // MANY_TOKENS), -(-rows // MANY_ROWS), 1
