@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from runner.config.errors import ConfigError, from_resolution
