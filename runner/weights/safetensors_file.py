@@ -9,7 +9,7 @@ import json
 import math
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from runner.weights.errors import WeightsError
 from runner.weights.tensor import PLAIN, Tensor
@@ -108,7 +108,7 @@ def _refusing(where: str, kind: str) -> Any:
     return decode
 
 
-def _whole_numbers(value: Any) -> bool:
+def _whole_numbers(value: Any) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
 
 

@@ -94,9 +94,7 @@ def _tensor(source: Source, part: Part, layer: int) -> Tensor:
         raise WeightsError(f"{source.path}: no tensor {name}: a decoder of Llama's or Qwen2's kind has one")
     expected = part.shape(source.model)
     if tensor.shape != expected:
-        raise WeightsError(
-            f"{tensor.where}: shape {list(tensor.shape)}, must be {list(expected)} by the model's figures"
-        )
+        raise WeightsError(f"{tensor.where}: shape {list(tensor.shape)}, by the model's figures {list(expected)}")
     return tensor
 
 

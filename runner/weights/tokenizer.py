@@ -44,9 +44,9 @@ def load(path: Path) -> Tokenizer:
         import tokenizers  # noqa: F401
     except ImportError as error:
         raise WeightsError(f"{path}: text is turned into tokens by the tokenizers package: {INSTALL}") from error
-    return (
-        _of_gguf(path) if model_file.is_gguf(path) else _of_json(model_file.config_of(path).with_name("tokenizer.json"))
-    )
+    if model_file.is_gguf(path):
+        return _of_gguf(path)
+    return _of_json(model_file.config_of(path).with_name("tokenizer.json"))
 
 
 def _of_json(path: Path) -> Tokenizer:
@@ -54,9 +54,7 @@ def _of_json(path: Path) -> Tokenizer:
 
     try:
         if not path.is_file():
-            raise WeightsError(
-                f"{path}: no such file: the tokenizer of the model beside it; or give token ids, [1,2,3]"
-            )
+            raise WeightsError(f"{path}: no such file: the tokenizer beside the weights; or give token ids, [1,2,3]")
         if path.stat().st_size > SIZE_LIMIT:
             raise WeightsError(f"{path}: larger than {SIZE_LIMIT} bytes: a tokenizer.json has some ten million")
         return Tokenizer.from_file(str(path))
@@ -112,10 +110,10 @@ def _byte_pairs(path: Path, vocabulary: dict[str, int], pairs: list[tuple[str, s
     steps: list[Any] = [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split not in _OWN)]
     if _SPLITS[split]:
         steps.insert(0, pre_tokenizers.Split(Regex(_SPLITS[split]), "isolated"))
-    made.pre_tokenizer = pre_tokenizers.Sequence(steps)  # type: ignore[assignment]
-    made.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    made.pre_tokenizer = pre_tokenizers.Sequence(steps)
+    made.decoder = decoders.ByteLevel()
     if split == "qwen2":
-        made.normalizer = normalizers.NFC()  # type: ignore[assignment]
+        made.normalizer = normalizers.NFC()
     return made
 
 
@@ -140,6 +138,4 @@ def _add_start(path: Path, made: Tokenizer, words: list[str], values: dict[str, 
     start = values.get(key)
     if type(start) is not int or not 0 <= start < len(words):
         raise WeightsError(f"{path}: {key}={start}: a token's number, 0 to {len(words) - 1}")
-    made.post_processor = TemplateProcessing(  # type: ignore[assignment]
-        single=[words[start], "$A"], special_tokens=[(words[start], start)]
-    )
+    made.post_processor = TemplateProcessing(single=[words[start], "$A"], special_tokens=[(words[start], start)])

@@ -57,6 +57,9 @@ GPT_OSS = {
     "sliding_window": 128,
     "layer_types": ["sliding_attention", "full_attention"] * 18,
     "attention_bias": True,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 150_000,
+    "rope_scaling": {"rope_type": "yarn", "factor": 32.0},
     "tie_word_embeddings": False,
     "vocab_size": 201088,
 }
