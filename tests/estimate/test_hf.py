@@ -336,3 +336,43 @@ def test_messages_hold_no_control_characters_and_stay_short(tmp_path: Path) -> N
         hf.read(path)
     assert "\x1b" not in str(refused.value)
     assert len(str(refused.value)) < len(str(path)) + 300
+
+
+@pytest.mark.parametrize(
+    ("base", "changed", "theta", "scaling", "eps"),
+    [
+        (LLAMA, {}, 1e4, "", 1e-6),
+        (LLAMA, {"rope_theta": 500_000, "rms_norm_eps": 1e-5}, 5e5, "", 1e-5),
+        (LLAMA, {"rope_scaling": {"rope_type": "default"}}, 1e4, "", 1e-6),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, 1e4, "linear", 1e-6),
+        (LLAMA, {"rope_scaling": {"factor": 2.0}}, 1e4, "linear", 1e-6),
+        (LLAMA, {"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}}, 5e5, "llama3", 1e-6),
+        (LLAMA, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 1e6, "", 1e-6),
+        (LLAMA, {"partial_rotary_factor": 0.5}, 1e4, "partial", 1e-6),
+        (GPT_OSS, {"rms_norm_eps": None, "rope_theta": None}, 150_000.0, "yarn", 1e-5),
+        (GPT2, {"layer_norm_epsilon": 1e-4}, 1e4, "", 1e-4),
+    ],
+)
+def test_positions_and_norms(
+    tmp_path: Path, base: dict[str, Any], changed: dict[str, Any], theta: float, scaling: str, eps: float
+) -> None:
+    model = hf.read(write(tmp_path, {**base, **changed}))
+    assert (model.rope_theta, model.rope_scaling, model.norm_eps) == (theta, scaling, eps)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rope_theta": 0}, "rope_theta=0: a number above 0"),
+        ({"rms_norm_eps": True}, "rms_norm_eps=true: a number above 0"),
+        ({"rope_scaling": "linear"}, 'rope_scaling="linear": an object with rope_type, or null'),
+        ({"rope_scaling": {"rope_type": 5}}, "rope_scaling: rope_type=5: a text"),
+        ({"rope_parameters": {"rope_type": "x" * 50}}, 'rope_parameters: rope_type="xxx'),
+        ({"rope_parameters": {"rope_theta": "1e4"}}, 'rope_parameters: rope_theta="1e4": a number above 0'),
+    ],
+)
+def test_positions_that_cannot_be(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    path = write(tmp_path, {**LLAMA, **changed})
+    with pytest.raises(ConfigError) as refused:
+        hf.read(path)
+    assert str(refused.value).startswith(f"{path}: {message}")

@@ -65,5 +65,5 @@ def _whole(values: npt.NDArray[Any], step: Floats, low: int, high: int) -> Float
     return np.clip(np.round(np.where(by == 0, 0, values / safe)), low, high).astype(np.float32)
 
 
-def _joined(*parts: Bytes) -> bytes:
-    return np.concatenate(parts, axis=1).tobytes()
+def _joined(*parts: npt.NDArray[Any]) -> bytes:
+    return np.concatenate([part.astype(np.uint8) for part in parts], axis=1).tobytes()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gguf
@@ -125,7 +126,7 @@ def write_gguf(
     values: dict[str, Floats],
     kind: str = "qwen2",
     type_of: Callable[[str], str] = lambda name: "F32",
-    **keys: Any,
+    keys: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Floats]:
     """Tensors under Hugging Face's names, as a GGUF file. Returns the values that the file stands for."""
     made = Gguf(

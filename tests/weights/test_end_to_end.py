@@ -1,4 +1,4 @@
-"""Weights of a file on the device: the family ``weighted`` on the host backend, as a worker and as whole commands run it."""
+"""Weights of a file on the device: the family ``weighted`` on the host backend, in a worker and as commands."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_file_that_does_not_fit_is_the_workers_clear_error(tmp_path: Path) -> 
 
 def test_a_command_with_a_file_of_weights(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
-    write_gguf(tmp_path / "models" / "m.gguf", tensors(buffers()), type_of=mixed, **{"qwen2.strange": 5})
+    write_gguf(tmp_path / "models" / "m.gguf", tensors(buffers()), type_of=mixed, keys={"qwen2.strange": 5})
     done = run_command(tmp_path, "kernel=weighted", "model.weights=models/m.gguf", *QUICK)
     assert done.returncode == 0, done.stdout + done.stderr
     (result,) = results(tmp_path)
@@ -98,7 +98,9 @@ def test_a_sweep_over_files_and_an_architecture_alone(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = sorted((Path(one["params"]["file"]).name, one["params"]["L"]) for one in results(tmp_path))
     assert found == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
-    done = run_command(tmp_path, "kernel=weighted", "model.config_json=a/config.json", "kernel.params.L=1,2", *QUICK, "-m")
+    done = run_command(
+        tmp_path, "kernel=weighted", "model.config_json=a/config.json", "kernel.params.L=1,2", *QUICK, "-m"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     seeded = [one["params"] for one in results(tmp_path) if not one["params"]["file"]]
     assert [(one["rows"], one["cols"], one["theta"]) for one in seeded] == [(HIDDEN, WIDTH, 1e6)] * 2
@@ -117,11 +119,20 @@ def test_an_estimate_of_a_file_of_weights(tmp_path: Path, monkeypatch: pytest.Mo
     [
         (("model.weights=none.gguf",), "none.gguf: no such file"),
         (("model.weights=~nobody-at-all/m.gguf",), "model.weights=~nobody-at-all/m.gguf: "),
-        (("model.weights=m.gguf", "model.config_json=x.json"), "model.config_json=x.json: leave it out, as model.weights=m"),
-        (("model.weights=m.gguf", "model.layers=1"), "model.layers=1: leave it out, as model.weights gives every figure"),
+        (
+            ("model.weights=m.gguf", "model.config_json=x.json"),
+            "model.config_json=x.json: leave it out, as model.weights=m",
+        ),
+        (
+            ("model.weights=m.gguf", "model.layers=1"),
+            "model.layers=1: leave it out, as model.weights gives every figure",
+        ),
         (("model.config_json=m.gguf", "model.hidden=8"), "model.hidden=8: leave it out, as model.config_json gives"),
         (("model.weights=m.gguf", "scale=smoke", "scale.model.layers=1"), "caps the sizes of the model"),
-        (("model.weights=m.gguf", "kernel.params.cols=64"), "the experiment has [2, 256, 64], the file's model [2, 256"),
+        (
+            ("model.weights=m.gguf", "kernel.params.cols=64"),
+            "the experiment has [2, 256, 64], the file's model [2, 256",
+        ),
         (("model.weights=short.gguf",), "short.gguf: no tensor blk.1.ffn_up.weight: a decoder of Llama's or Qwen2's"),
         (("model.weights=scaled.gguf",), "positions are scaled, which this family does not do"),
     ],
@@ -135,7 +146,7 @@ def test_bad_input_is_one_clear_error(
 ) -> None:
     values = tensors(buffers())
     write_gguf(tmp_path / "m.gguf", values)
-    write_gguf(tmp_path / "scaled.gguf", values, **{"qwen2.rope.scaling.type": "yarn"})
+    write_gguf(tmp_path / "scaled.gguf", values, keys={"qwen2.rope.scaling.type": "yarn"})
     del values["model.layers.1.mlp.up_proj.weight"]
     write_gguf(tmp_path / "short.gguf", values)
     monkeypatch.chdir(tmp_path)

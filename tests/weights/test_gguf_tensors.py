@@ -6,9 +6,11 @@ import struct
 import sys
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 
+from runner.estimate import gguf_file
 from runner.weights import gguf_tensors
 from runner.weights.errors import WeightsError
 from runner.weights.stacked import buffer, verify
@@ -21,6 +23,31 @@ def made(folder: Path, stored: str = "F32") -> Path:
     return path
 
 
+def test_a_file_of_the_packages_own_writer(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_token_list(["a", "Ġb"])
+    writer.add_custom_alignment(64)
+    values = {"v": np.arange(5, dtype=np.float32), "h": np.arange(12, dtype=np.float16).reshape(3, 4)}
+    for name, value in values.items():
+        writer.add_tensor(name, value)
+    whole = np.random.default_rng(3).normal(size=(4, 2, 64)).astype(np.float32)
+    packed = gguf.quants.quantize(whole, gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("q", packed, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = gguf_tensors.load(path)
+    expected = {**values, "q": gguf.quants.dequantize(packed, gguf.GGMLQuantizationType.Q8_0)}
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        out = np.empty(found[name].shape, np.float32)
+        found[name].read_into(out)
+        np.testing.assert_array_equal(out, value)
+    assert gguf_file.load(path, ["tokenizer.ggml.tokens"]).values["tokenizer.ggml.tokens"] == ["a", "Ġb"]
+
+
 def test_a_file_without_its_data(tmp_path: Path) -> None:
     path = made(tmp_path)
     whole = path.read_bytes()
@@ -29,7 +56,7 @@ def test_a_file_without_its_data(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="the file ends with its header: its tensors are not there"):
         gguf_tensors.load(path)
     path.write_bytes(whole[: header + 1000])
-    with pytest.raises(WeightsError, match="the tensors' data: reaches to byte .*: it is cut, or an offset is wrong"):
+    with pytest.raises(WeightsError, match=r"the tensors' data: reaches to byte .*: it is cut, or an offset is wrong"):
         gguf_tensors.load(path)
 
 
@@ -45,8 +72,8 @@ def test_tensors_that_overlap(tmp_path: Path) -> None:
 
 def test_one_of_several_files(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
-    write_gguf(path, tensors(buffers()), **{"split.count": 3})
-    with pytest.raises(WeightsError, match="split.count=3: one of several files of a model; merge them first"):
+    write_gguf(path, tensors(buffers()), keys={"split.count": 3})
+    with pytest.raises(WeightsError, match=r"split\.count=3: one of several files of a model; merge them first"):
         verify(str(path))
 
 
@@ -68,11 +95,11 @@ def test_quantised_types_need_the_package_and_plain_ones_do_not(
 def test_an_architecture_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     write_gguf(path, tensors(buffers()), kind="mamba")
-    with pytest.raises(WeightsError, match="general.architecture=mamba: "):
+    with pytest.raises(WeightsError, match=r"general\.architecture=mamba: "):
         verify(str(path))
 
 
 def test_a_type_without_a_decoder(tmp_path: Path) -> None:
     decode = gguf_tensors._decoder("m.gguf: tensor a", "I8")
-    with pytest.raises(WeightsError, match="m.gguf: tensor a: type I8: cannot be dequantised"):
+    with pytest.raises(WeightsError, match=r"m\.gguf: tensor a: type I8: cannot be dequantised"):
         decode(np.zeros((1, 32), np.uint8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,22 @@ def test_a_name_with_control_characters_does_not_reach_the_terminal(tmp_path: Pa
     with pytest.raises(WeightsError) as refused:
         safetensors_file.load(write(tmp_path, {"\x1b[31m": 5}))
     assert "\x1b" not in str(refused.value)
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, {"a": SOUND, "b": {**SOUND, "data_offsets": [24, 48]}})
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(WeightsError, match=r"bytes|it is cut"):
+            safetensors_file.load(path)
+
+
+def test_huge_claims_take_no_memory(tmp_path: Path) -> None:
+    huge = {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}
+    path = write(tmp_path, {f"t{number}": huge for number in range(1000)})
+    tracemalloc.start()
+    with pytest.raises(WeightsError, match="it is cut"):
+        safetensors_file.load(path)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()

@@ -14,11 +14,11 @@ from runner.weights import names, tensor
 from runner.weights.errors import WeightsError
 from runner.weights.stacked import buffer, verify
 from tests.weights.models import (
-    D,
     DIMS,
     HEADS,
     HIDDEN,
     KV,
+    D,
     Floats,
     buffers,
     interleaved,
@@ -33,7 +33,7 @@ def same(path: Path, made: dict[str, Floats]) -> None:
     verify(str(path))
     for name, dims in DIMS.items():
         found = buffer(str(path), name, dims)
-        assert (found.dtype, found.flags.c_contiguous) == (np.float32, True)
+        assert found.dtype == np.float32 and found.flags.c_contiguous
         np.testing.assert_array_equal(found, made[name], err_msg=name)
 
 
@@ -162,7 +162,11 @@ def test_the_first_layers_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "dims", "said"),
     [
-        ("down_weight", (3, 256, 96), "buffer down_weight: the experiment has [3, 256, 96], the file's model [2, 256, 96]"),
+        (
+            "down_weight",
+            (3, 256, 96),
+            "buffer down_weight: the experiment has [3, 256, 96], the file's model [2, 256, 96]",
+        ),
         ("down_weight", (2, 256, 64), "(or fewer layers): parameters of the kernel, or the caps of scale, differ"),
         ("embedding", (20, 256), "buffer embedding: the experiment has [20, 256], the file's model [40, 256]: "),
         ("last_norm", (256,), "the experiment has [256], the file's model [1, 256]"),
