@@ -14,8 +14,8 @@ from typing import Any, TypeGuard
 from runner.weights.errors import WeightsError
 from runner.weights.tensor import PLAIN, Tensor
 
-HEADER_LIMIT = 16 << 20
-"""Bytes; a tensor takes some hundred, a model has some hundreds to thousands of them."""
+HEADER_LIMIT = 4 << 20
+"""Bytes; a tensor takes some hundred, and a file has some hundreds to thousands of them."""
 DIMENSIONS_LIMIT = 8
 _WIDTHS = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1,
