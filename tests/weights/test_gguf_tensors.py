@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from runner.estimate import gguf_file
@@ -28,7 +30,10 @@ def test_a_file_of_the_packages_own_writer(tmp_path: Path) -> None:
     writer = gguf.GGUFWriter(path, "qwen2")
     writer.add_token_list(["a", "Ġb"])
     writer.add_custom_alignment(64)
-    values = {"v": np.arange(5, dtype=np.float32), "h": np.arange(12, dtype=np.float16).reshape(3, 4)}
+    values: dict[str, npt.NDArray[Any]] = {
+        "v": np.arange(5, dtype=np.float32),
+        "h": np.arange(12, dtype=np.float16).reshape(3, 4),
+    }
     for name, value in values.items():
         writer.add_tensor(name, value)
     whole = np.random.default_rng(3).normal(size=(4, 2, 64)).astype(np.float32)
