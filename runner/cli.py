@@ -35,6 +35,7 @@ import runner
 from runner import paths, streams
 from runner.config.compose import CONFIG_NAME, Composer
 from runner.config.errors import ConfigError, from_exception, was_interrupted
+from runner.config.model_file import fill_in
 from runner.config.overrides import refuse_lists
 from runner.config.points import results_folder
 from runner.config.register import register
@@ -42,6 +43,7 @@ from runner.config.resolvers import register_resolvers
 from runner.config.scale import apply_scale
 from runner.config.secrets import redact_config
 from runner.config.study import expand
+from runner.estimate import model_file
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
 
 _GROUPS = (
@@ -233,6 +235,7 @@ def _show_config(hydra: Hydra, args: argparse.Namespace) -> None:
     """``--cfg``: what would run, scaled and without secrets."""
     cfg = hydra.compose_config(CONFIG_NAME, args.overrides, RunMode.RUN)
     HydraConfig.instance().set_config(cfg)
+    fill_in(cfg, model_file.read, [str(line) for line in cfg.hydra.overrides.task])
     apply_scale(cfg)
     shown: Any = hydra.get_sanitized_cfg(cfg, args.cfg)
     if args.package not in (None, "_global_"):

@@ -16,11 +16,13 @@ from runner.config.check import check
 from runner.config.constraints import violated
 from runner.config.errors import ConfigError, no_kernel, was_interrupted
 from runner.config.load import to_experiment
+from runner.config.model_file import fill_in
 from runner.config.points import Point, Skipped, origin, write_inputs
 from runner.config.scale import apply_scale
 from runner.config.secrets import redact_text
 from runner.config.study import own_grid_hint
 from runner.config.sweep import sweep_id_of
+from runner.estimate import model_file
 from runner.exit_codes import FAILED, PASSED, REFUSED
 
 
@@ -70,6 +72,7 @@ def _point(cfg: DictConfig, folder: Path) -> Point:
     hydra = cast(DictConfig, HydraConfig.get())
     if OmegaConf.is_missing(cfg.kernel, "name"):
         raise no_kernel(GlobalHydra.instance().config_loader().get_group_options("kernel"), cfg.kernel)
+    fill_in(cfg, model_file.read, hydra.overrides.task)
     apply_scale(cfg)
     config = to_experiment(cfg)
     check(config)

@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 
 from runner.config import sweep
 from runner.config.points import Point, Skipped
+from runner.estimate import model_file
 
 
 class LocalLauncher(Launcher):
@@ -30,7 +31,7 @@ class LocalLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Hydra's entry, for a sweeper that is not ours (Optuna, Hydra's own)."""
         lines = [list(overrides) for overrides in job_overrides]
-        planned = sweep.given_points(self._context.config_loader, self._config, lines, initial_job_idx)
+        planned = sweep.given_points(self._context.config_loader, self._config, lines, initial_job_idx, model_file.read)
         planned.write()
         code = self.launch_points(planned.points, planned.skipped, planned.sweep_id)
         returns: list[JobReturn] = []

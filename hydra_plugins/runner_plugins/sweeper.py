@@ -9,6 +9,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from runner.config import sweep
+from runner.estimate import model_file
 
 
 class StudySweeper(Sweeper):
@@ -33,7 +34,7 @@ class StudySweeper(Sweeper):
         assert self.hydra_context is not None and self.config is not None
         if self._batch is not None and self._batch < 1:
             raise sweep.ConfigError(f"hydra.sweeper.max_batch_size={self._batch}: must be at least 1, or null")
-        planned = sweep.plan_sweep(self.hydra_context.config_loader, self.config, arguments)
+        planned = sweep.plan_sweep(self.hydra_context.config_loader, self.config, arguments, model_file.read)
         assert self.launcher is not None
         # By what it can do, not by its class: Hydra's plugin scan may have loaded that a second time.
         launch_points = getattr(self.launcher, "launch_points", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import yaml
@@ -33,6 +33,7 @@ from runner.config.errors import (
     unknown_option,
 )
 from runner.config.load import build, build_field, resolved, resolved_params, section_names
+from runner.config.model_file import ReadModel, fill_in
 from runner.config.overrides import parse
 from runner.config.scale import SECTIONS, cap_params, cap_sections
 from runner.config.schema import Config, Kernel
@@ -44,10 +45,16 @@ class Composer:
     """Asks Hydra for base configs and remembers them."""
 
     def __init__(
-        self, loader: ConfigLoader, hydra_overrides: Sequence[str] = (), master: DictConfig | None = None
+        self,
+        loader: ConfigLoader,
+        hydra_overrides: Sequence[str] = (),
+        master: DictConfig | None = None,
+        read_model: ReadModel | None = None,
     ) -> None:
-        """``hydra_overrides`` are the user's ``hydra.…`` lines; ``master`` hands on its resolver cache (``now``)."""
+        """``hydra_overrides`` are the user's ``hydra.…`` lines; ``master`` hands on its resolver cache (``now``);
+        without ``read_model`` the files that ``model`` names are not opened."""
         self.loader = loader
+        self._read_model = lru_cache(maxsize=None)(read_model) if read_model else None
         self._hydra_overrides = list(hydra_overrides)
         self._master = master
         self._bases: dict[tuple[str, ...], DictConfig] = {}
@@ -74,8 +81,14 @@ class Composer:
             cfg = copy.deepcopy(self._base(tuple(choices)))
             for line in fixed:
                 self.apply(parse(line), cfg)
-            self._heads[key] = Head(cfg, self)
+            self.fill_in(cfg, fixed)
+            self._heads[key] = Head(cfg, self, fixed)
         return self._heads[key]
+
+    def fill_in(self, cfg: DictConfig, lines: Sequence[str]) -> None:
+        """The figures of a model that comes from a file. Raises ``ConfigError``."""
+        if self._read_model is not None:
+            fill_in(cfg, self._read_model, lines)
 
     def _files(self) -> IConfigRepository:
         """The option files. Hydra's loader copies all of its sources for each question; this asks once."""
@@ -134,8 +147,10 @@ class Composer:
 class Head:
     """One choice of groups. What no point changes is converted once and shared by the points' configs."""
 
-    def __init__(self, cfg: DictConfig, composer: Composer) -> None:
+    def __init__(self, cfg: DictConfig, composer: Composer, fixed: Sequence[str] = ()) -> None:
+        """``fixed``: the lines that are applied to ``cfg`` already."""
         self.cfg = cfg
+        self._fixed = tuple(fixed)
         self._composer = composer
         self._volatile = {path for path in _paths(cfg) if _has_interpolation(_node(cfg, path))}
         self._kept: dict[str, Any] = {}
@@ -172,6 +187,8 @@ class Head:
         try:
             for override in overrides:
                 self._composer.apply(override, self.cfg)
+            if "model" in touched:
+                self._composer.fill_in(self.cfg, [*self._fixed, *values])
             capped = self._scaled and cap_sections(self.cfg, touched)
             config = self._convert(touched)
         finally:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from runner.config.errors import from_resolution
+from runner.config.model_file import refuse_caps
 from runner.config.schema import Param
 
 SECTIONS = ("shape", "model")
@@ -49,6 +50,7 @@ def cap_sections(cfg: DictConfig, sections: Collection[str], bound: bool = True)
             if name in sections and _cap(cfg[name], cfg.scale[name], bound):
                 capped = True
                 if name == "model":
+                    refuse_caps(cfg)
                     cfg.model.params_total = 0
     except OmegaConfBaseException as error:
         raise from_resolution(error) from error

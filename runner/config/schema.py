@@ -81,12 +81,22 @@ class Model:
     """Tokens that a windowed layer sees; 0 = no layer is windowed."""
     window_layers: list[int] = field(default_factory=list)
     """Numbers of the windowed layers, from 0; empty with ``sliding_window`` = all of them."""
+    rope_theta: float = 10000.0
+    """Base of the rotary frequencies; means nothing with learned positions."""
+    rope_scaling: str = ""
+    """How rotary positions differ from plain ones of ``rope_theta`` over the whole head: ``llama3``, ``yarn``,
+    ``linear``, ``partial``, …; empty = they do not."""
+    norm_eps: float = 1e-5
+    """Added to the mean square (or variance) in every norm."""
     params_total: int = 0
     """Exact published parameter count."""
     config_json: str = ""
     """A Hugging Face ``config.json`` (or a GGUF file) that gives every other field of this group."""
+    weights: str = ""
+    """A GGUF or safetensors file, or the folder of a sharded model: gives every other field of this group, as
+    ``config_json`` does, and the values of the weights to a family that reads them."""
     notes: list[str] = field(default_factory=list)
-    """What the reader of ``config_json`` did not understand or assumed."""
+    """What the reader of ``config_json`` or ``weights`` did not understand or assumed."""
 
 
 @dataclass
@@ -304,7 +314,8 @@ class BufferSpec:
     """An element type (``runner.plan.dtypes``), or a symbol that names one."""
     fill: str = "none"
     """``none``, ``zeros``, ``constant``, ``uniform``, ``integers``, or ``reference``: the array that the reference
-    module's ``inputs(case, name)`` returns (a page table, sequence lengths)."""
+    module's ``inputs(case, name)`` returns (a page table, sequence lengths). Or an expression over the family's symbols
+    that gives one of them: ``"'reference' if file else 'uniform'"``."""
     low: Any = -1.0
     """``uniform`` and ``integers``: lower end, included."""
     high: Any = 1.0

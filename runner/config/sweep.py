@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from runner.config.compose import Composer
 from runner.config.errors import ConfigError
 from runner.config.grammar import line_of
+from runner.config.model_file import ReadModel
 from runner.config.points import Point, Skipped, new_sweep_id, origin, write_inputs, write_sweep
 from runner.config.secrets import redact_text
 from runner.config.study import Draft, expand
@@ -50,11 +51,11 @@ class Planned:
             write_inputs(point)
 
 
-def plan_sweep(loader: ConfigLoader, master: DictConfig, lines: Sequence[str]) -> Planned:
+def plan_sweep(loader: ConfigLoader, master: DictConfig, lines: Sequence[str], read_model: ReadModel) -> Planned:
     """Expands a command under ``-m``. ``master`` is Hydra's config of the sweep. Raises ``ConfigError``."""
     # ${hydra:…} in a user's option is resolved against the running command.
     HydraConfig.instance().set_config(master)
-    composer = Composer(loader, list(master.hydra.overrides.hydra), master)
+    composer = Composer(loader, list(master.hydra.overrides.hydra), master, read_model)
     expansion = expand(composer, lines, sweep=True)
     folder = Path(str(master.hydra.sweep.dir)).absolute()
     identity = new_sweep_id()
@@ -62,10 +63,12 @@ def plan_sweep(loader: ConfigLoader, master: DictConfig, lines: Sequence[str]) -
     return Planned(identity, folder, tuple(lines), points, expansion.skipped)
 
 
-def given_points(loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]], first: int) -> Planned:
+def given_points(
+    loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]], first: int, read_model: ReadModel
+) -> Planned:
     """Points of jobs that another sweeper chose."""
     HydraConfig.instance().set_config(master)
-    composer = Composer(loader, list(master.hydra.overrides.hydra), master)
+    composer = Composer(loader, list(master.hydra.overrides.hydra), master, read_model)
     drafts: list[Draft] = []
     skipped: list[Skipped] = []
     for lines in jobs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -54,6 +55,15 @@ class Fields:
         if found is None:
             raise self.missing(" or ".join(names), f"a whole number, {least} or more")
         return found
+
+    def real(self, key: str, default: float) -> float:
+        """A number above 0."""
+        value = self.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise self.wrong(key, "a number above 0")
+        return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.get(key)

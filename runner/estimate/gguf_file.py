@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -73,6 +74,8 @@ class Tensor:
     """Fastest dimension first, so ``(in, out)`` of a matrix."""
     type: str
     bytes: int
+    offset: int = 0
+    """Of its first byte, counted from ``Header.data_start``."""
 
     @property
     def elements(self) -> int:
@@ -90,20 +93,25 @@ class Counted:
 class Header:
     file: str
     values: dict[str, Any]
-    """Key → number, text, flag, list of numbers, or ``Counted``."""
+    """Key → number, text, flag, list of numbers (of texts, where asked for), or ``Counted``."""
     tensors: dict[str, Tensor]
     has_data: bool
     """False where the file ends with its header."""
+    data_start: int = 0
+    """Byte of the file at which the tensors' data begins."""
 
 
-def load(path: Path) -> Header:
-    """The header of ``path``. ``ConfigError`` names the file and what about it cannot be."""
+def load(path: Path, texts: Collection[str] = ()) -> Header:
+    """The header of ``path``, with the lists of texts under the keys ``texts``, which are passed over otherwise.
+
+    ``ConfigError`` names the file and what about it cannot be.
+    """
     file = str(path)
     try:
         if not path.is_file():
             raise ConfigError(f"{file}: no such file: a .gguf file")
         with path.open("rb") as stream:
-            return _Reader(file, stream, path.stat().st_size).header()
+            return _Reader(file, stream, path.stat().st_size, frozenset(texts)).header()
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
 
@@ -113,6 +121,7 @@ class _Reader:
     file: str
     stream: BinaryIO
     size: int
+    texts: frozenset[str]
     at: int = 0
     entries: int = 0
     where: str = "the start"
@@ -136,9 +145,10 @@ class _Reader:
             if key in values:
                 self.fail(f"key {key} stands there twice")
             self.where = f"key {key}"
-            values[key] = self.value(self.number("I"), 0)
+            values[key] = self.value(self.number("I"), 0, key in self.texts)
         found, ends = self.tensors(tensors)
-        return Header(self.file, values, found, self.check_data(values, ends))
+        start = self.data_start(values)
+        return Header(self.file, values, found, self.has_data(start, ends), start)
 
     def tensors(self, number: int) -> tuple[dict[str, Tensor], int]:
         """The tensors, and where the last of them ends, counted from the start of the data."""
@@ -163,18 +173,20 @@ class _Reader:
             called, block, width = TYPES[kind]
             if shape[0] % block:
                 self.fail(f"rows of {shape[0]} elements: {called} stores {block} at a time")
-            found[name] = Tensor(name, shape, called, elements // block * width)
+            found[name] = Tensor(name, shape, called, elements // block * width, offset)
             ends = max(ends, offset + found[name].bytes)
         return found, ends
 
-    def check_data(self, values: dict[str, Any], ends: int) -> bool:
-        """Whether the tensors' data is there. A file that ends with its header is a header; one that ends within the
-        data is cut."""
+    def data_start(self, values: dict[str, Any]) -> int:
         self.where = "key general.alignment"
         alignment = values.get("general.alignment", 32)
         if type(alignment) is not int or not 1 <= alignment <= 1 << 20:
             self.fail("a number from 1 to 1048576")
-        start = -(-self.at // alignment) * alignment
+        return -(-self.at // alignment) * alignment
+
+    def has_data(self, start: int, ends: int) -> bool:
+        """Whether the tensors' data is there. A file that ends with its header is a header; one that ends within the
+        data is cut."""
         if self.size <= start:
             return False
         if start + ends > self.size:
@@ -182,7 +194,7 @@ class _Reader:
             self.fail(f"reaches to byte {start + ends}, the file has {self.size}: it is cut, or an offset is wrong")
         return True
 
-    def value(self, kind: int, depth: int) -> Any:
+    def value(self, kind: int, depth: int, texts: bool) -> Any:
         if kind == _TEXT:
             length = self.number("Q")
             if length > KEPT_TEXT:
@@ -190,18 +202,19 @@ class _Reader:
                 return Counted(length)
             return self.decoded(length)
         if kind == _ARRAY:
-            return self.array(depth + 1)
+            return self.array(depth + 1, texts)
         if kind not in _SCALARS:
             self.fail(f"value type {kind}: 0 to 12")
         return self.number(_SCALARS[kind])
 
-    def array(self, depth: int) -> Any:
+    def array(self, depth: int, texts: bool) -> Any:
+        """``texts``: a list of texts is kept, and so is one of numbers however long."""
         if depth > NESTING_LIMIT:
             self.fail(f"arrays nested more than {NESTING_LIMIT} deep")
         kind, entries = self.number("I"), self.number("Q")
         if kind in _SCALARS:
             width = struct.calcsize("<" + _SCALARS[kind])
-            if entries > KEPT_ENTRIES:
+            if entries > KEPT_ENTRIES and not texts:
                 self.skip(entries * width)
                 return Counted(entries)
             self.count(entries)
@@ -209,12 +222,23 @@ class _Reader:
         if kind not in (_TEXT, _ARRAY):
             self.fail(f"an array of value type {kind}: 0 to 12")
         self.count(entries)
+        if kind == _TEXT and texts:
+            return [self.kept_text() for _ in range(entries)]
         for _ in range(entries):
             if kind == _TEXT:
                 self.skip(self.number("Q"))
             else:
-                self.array(depth + 1)
+                self.array(depth + 1, False)
         return Counted(entries)
+
+    def kept_text(self) -> str:
+        length = self.number("Q")
+        if length > KEPT_TEXT:
+            self.fail(f"an entry of {length} bytes: at most {KEPT_TEXT}")
+        try:
+            return str(self.take(length).decode())
+        except UnicodeDecodeError:
+            self.fail("an entry that is no UTF-8")
 
     def count(self, entries: int) -> None:
         """Limits the work, whatever the file's size."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -113,10 +114,33 @@ def _model(header: Header, kind: str, path: Path) -> Model:
         gated_mlp=any(f"{last}.{name}.weight" in held for name in ("ffn_gate", "ffn_gate_exps", "ffn_gate.0")),
         biases="output_norm.bias" in held,
         max_positions=held["position_embd.weight"].shape[-1] if "position_embd.weight" in held else 0,
+        **_rope(header, kind, head_dim),
         params_total=sum(tensor.elements for tensor in held.values() if tensor.name not in _TABLES),
         notes=_notes(header, kind),
         **_mixture(header, kind, layers),
     )
+
+
+def _rope(header: Header, kind: str, head_dim: int) -> dict[str, Any]:
+    """``rope_theta``, ``rope_scaling`` and ``norm_eps``. Llama 3.1's factors are a tensor, not a key."""
+    key = f"{kind}.rope.scaling.type"
+    scaling = header.values.get(key, "none")
+    if not isinstance(scaling, str) or len(scaling) > _SHOWN:
+        raise _wrong(header, key, scaling, "none, linear, yarn or longrope")
+    if scaling in ("", "none"):
+        scaling = ""
+        if "rope_freqs.weight" in header.tensors:
+            scaling = "llama3"
+        elif _real(header, f"{kind}.rope.scale_linear", 1.0) != 1:
+            scaling = "linear"
+        elif _number(header, f"{kind}.rope.dimension_count", default=head_dim) != head_dim:
+            scaling = "partial"
+    norm = "layer_norm_epsilon" if kind == "gpt2" else "layer_norm_rms_epsilon"
+    return {
+        "rope_theta": _real(header, f"{kind}.rope.freq_base", 10_000.0),
+        "rope_scaling": scaling,
+        "norm_eps": _real(header, f"{kind}.attention.{norm}", 1e-5),
+    }
 
 
 def _mixture(header: Header, kind: str, layers: int) -> dict[str, Any]:
@@ -184,6 +208,14 @@ def _number(header: Header, key: str, *, least: int = 1, default: int | None = N
     if type(value) is not int or not least <= value <= NUMBER_LIMIT:
         raise _wrong(header, key, value, f"a whole number from {least} to {NUMBER_LIMIT}")
     return value
+
+
+def _real(header: Header, key: str, default: float) -> float:
+    """A number above 0. The file has it in float32: seven digits say what was meant."""
+    value = header.values.get(key, default)
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        raise _wrong(header, key, value, "a number above 0")
+    return float(f"{value:.7g}")
 
 
 def _text(header: Header, key: str) -> str:

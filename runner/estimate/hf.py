@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runner.config.errors import ConfigError, choose_from
 from runner.config.schema import Model
-from runner.estimate import architecture, config_file, quantised
+from runner.estimate import architecture, config_file, hf_rope, quantised
 from runner.estimate.config_file import Fields
 from runner.estimate.hf_types import IRRELEVANT, TYPES
 
@@ -48,7 +48,7 @@ def read(path: str | Path) -> Model:
     kind = _kind(fields)
     fields.only("is_encoder_decoder", False, "only decoders are estimated")
     fields.only("add_cross_attention", False, "only decoders are estimated")
-    figures = TYPES[kind](fields)
+    figures = {**TYPES[kind](fields), **hf_rope.figures(fields, kind)}
     fields.notes += quantised.notes(fields)
     model = Model(
         name=_name(path),

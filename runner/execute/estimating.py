@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner.config.errors import ConfigError
-from runner.config.schema import Config, Gpu, Model
+from runner.config.model_file import KEYS
+from runner.config.schema import Config, Gpu
 from runner.config.schema import Estimate as Settings
-from runner.estimate import architecture, beside, calibration, gguf_header, hf, precision
+from runner.estimate import architecture, beside, calibration, precision
 from runner.estimate.estimate import estimate
 from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
 from runner.execute.measurements import measurements
@@ -23,7 +24,6 @@ from runner.result import clock
 from runner.result.model import Status
 from runner.worker.protocol import Outcome
 
-_GGUF = b"GGUF"
 _TARGETS = ("ttft_ms", "tpot_ms")
 _CONSTANTS = ("bandwidth", "compute", "layer_us", "all_reduce_us", "sequence_us")
 """Keys of ``estimate`` that count with ``efficiency=model`` only."""
@@ -35,7 +35,7 @@ def make_estimate(config: Config, overrides: Sequence[str] = ()) -> Estimate:
     Raises ``ConfigError`` for a model, precision, GPU or file that cannot be estimated with.
     """
     settings, shape = config.estimate, config.shape
-    arch = architecture.of(model_of(config.model))
+    arch = architecture.of(config.model)
     work = Work(
         batch=shape.batch,
         prompt=shape.prompt,
@@ -68,23 +68,6 @@ def _precision(key: str, name: str) -> Precision:
         return precision.of(name)
     except ConfigError as error:
         raise ConfigError(f"estimate.{key}: {error}") from error
-
-
-def model_of(model: Model) -> Model:
-    """The option of the ``model`` group, or what the file ``model.config_json`` says in its place."""
-    if not model.config_json:
-        return model
-    path = Path(model.config_json).expanduser()
-    return gguf_header.read(path) if _is_gguf(path) else hf.read(path)
-
-
-def _is_gguf(path: Path) -> bool:
-    """By its first bytes. A file that cannot be read is left to the reader, which says so."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_GGUF)) == _GGUF
-    except OSError:
-        return path.suffix.lower() == ".gguf"
 
 
 def page_of(made: Estimate) -> Page:
@@ -168,7 +151,7 @@ def _unused(config: Config, overrides: Sequence[str]) -> list[str]:
     if config.estimate.efficiency != "model" and not config.estimate.measured:
         idle = [key for key in given if key in {f"estimate.{name}" for name in _CONSTANTS}]
         said += [f"{key} is not used: it counts with estimate.efficiency=model only" for key in idle]
-    if config.model.config_json:
-        idle = [key for key in given if key.startswith("model.") and key != "model.config_json"]
-        said += [f"{key} is not used: model.config_json gives every figure of the model" for key in idle]
+    for source in (key for key in KEYS if getattr(config.model, key)):
+        idle = [key for key in given if key.startswith("model.") and key.removeprefix("model.") not in KEYS]
+        said += [f"{key} is not used: model.{source} gives every figure of the model" for key in idle]
     return said

@@ -42,10 +42,16 @@ def measured(
     """Runs the experiment; each result is on disk before it is yielded."""
     for outcome in outcomes_of(experiment, built, pool, on_event):
         plan = experiment.plan if outcome.variant else None
+        outcome.warnings += _doubts(experiment)
         made = result(about, plan, outcome, ceilings, experiment.settings.max_rsd)
         made.metrics.update(_resources(experiment, built, outcome.variant))
         document.write(made, folder_of(experiment, outcome.variant))
         yield made
+
+
+def _doubts(experiment: Experiment) -> list[str]:
+    """What the reader of a model's file did not understand. An estimate says it itself, with its own doubts."""
+    return list(experiment.config.model.notes) if experiment.estimate is None else []
 
 
 def _resources(experiment: Experiment, built: Built, variant: str) -> dict[str, float]:

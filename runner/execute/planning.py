@@ -27,6 +27,8 @@ from runner.report.comparison import Earlier, load
 from runner.result.document import DocumentError
 from runner.result.model import Status
 from runner.timeline.categories import user_rules
+from runner.weights import stacked as weights
+from runner.weights.names import BUFFERS
 
 _LONGEST = 80
 """Characters of an override in a title."""
@@ -90,6 +92,16 @@ def _categories(folders: Sequence[Path]) -> tuple[Path, ...]:
         raise FamilyError(str(error)) from error
 
 
+def _check_weights(config: Config, made: Plan) -> None:
+    """Where a parameter hands the file of weights to the family: refuses one that lacks what its buffers need."""
+    path = config.model.weights
+    if path and path in made.params.values():
+        weights.verify(path)
+        for buffer in made.buffers:
+            if buffer.fill.kind == "reference" and buffer.name in BUFFERS:
+                weights.check_dims(path, buffer.name, buffer.dims)
+
+
 def plan(experiment: Experiment, target: Target) -> None:
     """Fills in plan, settings and compile requests, or the reason for refusing."""
     config = experiment.config
@@ -106,6 +118,7 @@ def plan(experiment: Experiment, target: Target) -> None:
             experiment.plan = make_estimate_plan(config, target, experiment.estimate)
             return
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
+        _check_weights(config, experiment.plan)
         experiment.requests = requests(experiment.plan)
     except TooLarge as error:
         experiment.refused = (Status.OUT_OF_MEMORY, str(error))

@@ -27,8 +27,6 @@ def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Bu
     dims = tuple(evaluate.integer(dim, f"{where}.dims") for dim in spec.dims)
     if not dims or any(dim < 1 for dim in dims):
         raise PlanError(where, list(dims), f"every dimension of {spec.dims} must be at least 1")
-    if spec.fill not in _FILLS:
-        raise FamilyError(f"{where}.fill={spec.fill}: must be one of {', '.join(_FILLS)}")
     # An element type may be that of a symbol: storage that is a parameter of the family.
     dtype = str(evaluate.symbols.get(spec.dtype, spec.dtype))
     try:
@@ -36,12 +34,25 @@ def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Bu
     except ValueError as error:
         raise FamilyError(f"{where}: {error}") from None
     fill = Fill(
-        kind=spec.fill,  # type: ignore[arg-type]
+        kind=_fill_kind(spec.fill, evaluate, f"{where}.fill={spec.fill}"),  # type: ignore[arg-type]
         low=float(evaluate.number(spec.low, f"{where}.low")),
         high=float(evaluate.number(spec.high, f"{where}.high")),
         value=float(evaluate.number(spec.value, f"{where}.value")),
     )
     return Buffer(name=name, dims=dims, dtype=dtype, fill=fill, device=spec.device)
+
+
+def _fill_kind(fill: str, evaluate: Evaluator, where: str) -> str:
+    """A name of ``_FILLS``, as written or as the expression gives it."""
+    if fill in _FILLS:
+        return fill
+    allowed = f"must be one of {', '.join(_FILLS)}, or an expression that gives one"
+    if fill.isidentifier() and fill not in evaluate.symbols:  # a slip in a name, not an expression
+        raise FamilyError(f"{where}: {allowed}")
+    kind = evaluate.value(fill, where)
+    if kind not in _FILLS:
+        raise FamilyError(f"{where}: gives {kind!r}; {allowed}")
+    return str(kind)
 
 
 def launches(

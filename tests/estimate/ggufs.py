@@ -40,6 +40,8 @@ class Gguf:
     """Name → shape, fastest dimension first."""
     types: dict[str, str] = field(default_factory=dict)
     """Name → type; F32 where not named."""
+    data: dict[str, bytes] = field(default_factory=dict)
+    """Name → what stands in the file for it; zeros where not named."""
 
     def header(self) -> bytes:
         made = struct.pack("<4sIQQ", b"GGUF", 3, len(self.tensors), len(self.keys))
@@ -57,7 +59,8 @@ class Gguf:
         return math.prod(self.tensors[name]) // block * width
 
     def bytes(self) -> bytes:
-        return self.header() + b"".join(bytes(-(-self.size(name) // 32) * 32) for name in self.tensors)
+        made = [self.data.get(name, bytes(self.size(name))) for name in self.tensors]
+        return self.header() + b"".join(data + bytes(-len(data) % 32) for data in made)
 
 
 def llama(

@@ -245,3 +245,47 @@ def test_changed_bytes_are_read_or_refused_and_nothing_else(tmp_path: Path, data
         assert gguf_header.read(path).layers >= 1
     except ConfigError as error:
         assert str(error).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("keys", "theta", "scaling", "eps"),
+    [
+        ({}, 1e4, "", 1e-5),
+        ({"llama.rope.freq_base": 5e5, "llama.attention.layer_norm_rms_epsilon": 1e-6}, 5e5, "", 1e-6),
+        ({"llama.rope.scaling.type": "none", "llama.rope.dimension_count": 8}, 1e4, "", 1e-5),
+        ({"llama.rope.scaling.type": "yarn"}, 1e4, "yarn", 1e-5),
+        ({"llama.rope.scale_linear": 4.0}, 1e4, "linear", 1e-5),
+        ({"llama.rope.dimension_count": 4}, 1e4, "partial", 1e-5),
+    ],
+)
+def test_positions_and_norms(tmp_path: Path, keys: dict[str, Any], theta: float, scaling: str, eps: float) -> None:
+    made = llama()
+    made.keys |= keys
+    model = gguf_header.read(write(tmp_path, made))
+    assert (model.rope_theta, model.rope_scaling, model.norm_eps) == (theta, scaling, eps)
+
+
+def test_factors_of_the_frequencies_are_those_of_llama_3_1(tmp_path: Path) -> None:
+    made = llama()
+    made.tensors["rope_freqs.weight"] = (4,)
+    assert gguf_header.read(write(tmp_path, made)).rope_scaling == "llama3"
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"llama.rope.freq_base": 0.0}, "llama.rope.freq_base=0.0: a number above 0"),
+        (
+            {"llama.attention.layer_norm_rms_epsilon": "x"},
+            "llama.attention.layer_norm_rms_epsilon='x': a number above 0",
+        ),
+        ({"llama.rope.scaling.type": 5}, "llama.rope.scaling.type=5: none, linear, yarn or longrope"),
+    ],
+)
+def test_positions_that_cannot_be(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
+    made = llama()
+    made.keys |= keys
+    path = write(tmp_path, made)
+    with pytest.raises(ConfigError) as refused:
+        gguf_header.read(path)
+    assert str(refused.value) == f"{path}: {said}"

@@ -22,7 +22,7 @@ PUBLISHED = {
     "Mixtral-8x7B-v0.1": "mixtral_8x7b",
     "DeepSeek-V3": "deepseek_v3",
 }
-ABOUT = {"name", "title", "source", "params_total", "config_json", "notes"}
+ABOUT = {"name", "title", "source", "params_total", "config_json", "weights", "notes"}
 """Fields that say nothing about the architecture."""
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -57,6 +57,9 @@ GPT_OSS = {
     "sliding_window": 128,
     "layer_types": ["sliding_attention", "full_attention"] * 18,
     "attention_bias": True,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 150_000,
+    "rope_scaling": {"rope_type": "yarn", "factor": 32.0},
     "tie_word_embeddings": False,
     "vocab_size": 201088,
 }
@@ -120,7 +123,11 @@ def figures(model: Model) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_configs_give_the_shipped_models(name: str) -> None:
-    assert figures(hf.read(CONFIGS / f"{name}.json")) == figures(load(PUBLISHED[name]))
+    published = figures(hf.read(CONFIGS / f"{name}.json"))
+    if name.startswith("Meta-Llama-3.1"):  # the option is that of 3.0 too, whose positions are plain
+        assert published.pop("rope_scaling") == "llama3"
+        published["rope_scaling"] = ""
+    assert published == figures(load(PUBLISHED[name]))
 
 
 def test_what_a_published_config_leaves_open_is_noted() -> None:
@@ -329,3 +336,43 @@ def test_messages_hold_no_control_characters_and_stay_short(tmp_path: Path) -> N
         hf.read(path)
     assert "\x1b" not in str(refused.value)
     assert len(str(refused.value)) < len(str(path)) + 300
+
+
+@pytest.mark.parametrize(
+    ("base", "changed", "theta", "scaling", "eps"),
+    [
+        (LLAMA, {}, 1e4, "", 1e-6),
+        (LLAMA, {"rope_theta": 500_000, "rms_norm_eps": 1e-5}, 5e5, "", 1e-5),
+        (LLAMA, {"rope_scaling": {"rope_type": "default"}}, 1e4, "", 1e-6),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, 1e4, "linear", 1e-6),
+        (LLAMA, {"rope_scaling": {"factor": 2.0}}, 1e4, "linear", 1e-6),
+        (LLAMA, {"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}}, 5e5, "llama3", 1e-6),
+        (LLAMA, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 1e6, "", 1e-6),
+        (LLAMA, {"partial_rotary_factor": 0.5}, 1e4, "partial", 1e-6),
+        (GPT_OSS, {"rms_norm_eps": None, "rope_theta": None}, 150_000.0, "yarn", 1e-5),
+        (GPT2, {"layer_norm_epsilon": 1e-4}, 1e4, "", 1e-4),
+    ],
+)
+def test_positions_and_norms(
+    tmp_path: Path, base: dict[str, Any], changed: dict[str, Any], theta: float, scaling: str, eps: float
+) -> None:
+    model = hf.read(write(tmp_path, {**base, **changed}))
+    assert (model.rope_theta, model.rope_scaling, model.norm_eps) == (theta, scaling, eps)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rope_theta": 0}, "rope_theta=0: a number above 0"),
+        ({"rms_norm_eps": True}, "rms_norm_eps=true: a number above 0"),
+        ({"rope_scaling": "linear"}, 'rope_scaling="linear": an object with rope_type, or null'),
+        ({"rope_scaling": {"rope_type": 5}}, "rope_scaling: rope_type=5: a text"),
+        ({"rope_parameters": {"rope_type": "x" * 50}}, 'rope_parameters: rope_type="xxx'),
+        ({"rope_parameters": {"rope_theta": "1e4"}}, 'rope_parameters: rope_theta="1e4": a number above 0'),
+    ],
+)
+def test_positions_that_cannot_be(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    path = write(tmp_path, {**LLAMA, **changed})
+    with pytest.raises(ConfigError) as refused:
+        hf.read(path)
+    assert str(refused.value).startswith(f"{path}: {message}")

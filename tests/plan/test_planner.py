@@ -148,6 +148,35 @@ def test_a_buffer_of_no_size_is_refused(tmp_path: Path) -> None:
         planned(tmp_path, family)
 
 
+@pytest.mark.parametrize(("file", "kind"), [("", "uniform"), ("/models/m o'd'el.gguf", "reference")])
+def test_a_fill_may_depend_on_a_parameter_that_is_any_text(tmp_path: Path, file: str, kind: str) -> None:
+    family = kernel()
+    family.params["file"], family.declare["file"] = file, Param(type="str")
+    family.buffers["x"] = BufferSpec(dims=["R", "C"], fill="'reference' if file else 'uniform'")
+    made = planned(tmp_path, family)
+    assert (made.buffer("x").fill.kind, made.symbols["file"], made.params["file"]) == (kind, file, file)
+
+
+@pytest.mark.parametrize(
+    ("fill", "said"),
+    [
+        (
+            "unifrom",
+            "fill=unifrom: must be one of none, zeros, constant, uniform, integers, reference, or an expression",
+        ),
+        ("'zeroes' if R else 'none'", "gives 'zeroes'; must be one of none, zeros, "),
+        ("R", "fill=R: gives 6; must be one of none, zeros, "),
+        ("'zeros' if Q else 'none'", "uses the unknown name 'Q'"),
+    ],
+)
+def test_a_fill_that_is_none_is_named_with_its_buffer(tmp_path: Path, fill: str, said: str) -> None:
+    family = kernel()
+    family.buffers["x"] = BufferSpec(dims=["R", "C"], fill=fill)
+    with pytest.raises(FamilyError) as refused:
+        planned(tmp_path, family)
+    assert str(refused.value).startswith(f"row_sum: buffers.x.fill={fill}: ") and said in str(refused.value)
+
+
 def test_two_devices_are_asked_for_where_a_buffer_lies_on_the_second(tmp_path: Path) -> None:
     family = kernel()
     family.buffers["x"] = replace(family.buffers["x"], device=1)

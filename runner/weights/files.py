@@ -1,0 +1,59 @@
+"""A model's file as an open source of weights: its figures, its tensors, and how it orders the rows of Q and K."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from runner.config.schema import Model
+from runner.estimate import config_file, gguf_file, model_file
+from runner.weights import gguf_tensors, shards
+from runner.weights.errors import WeightsError, as_weights_error
+from runner.weights.tensor import Tensor
+
+_SILU = ("silu", "swish")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Values are read when they are asked for."""
+
+    path: Path
+    model: Model
+    tensors: Mapping[str, Tensor]
+    gguf: bool
+    interleaved: bool
+    """Rows 2 i and 2 i + 1 of a head of Q or K turn together, as llama.cpp stores Llama; else i and i + D / 2."""
+
+
+def opened(path: str) -> Source:
+    """The source at ``path``; kept as long as the file does not change. ``WeightsError`` names what cannot be read."""
+    place = Path(path)
+    try:
+        stat = place.stat()
+    except (OSError, ValueError) as error:
+        raise WeightsError(f"{path}: no such file: a .gguf or .safetensors file, or a folder of them") from error
+    return _opened(place, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, changed: int, size: int) -> Source:
+    """``changed`` and ``size`` are part of the key alone."""
+    with as_weights_error():
+        if model_file.is_gguf(path):
+            interleaved = gguf_file.load(path).values.get("general.architecture") == "llama"
+            model = model_file.read(path)
+            if interleaved and model.head_dim % 2:
+                raise WeightsError(f"{path}: heads of {model.head_dim}: an even number, as pairs of rows turn together")
+            return Source(path, model, gguf_tensors.load(path), gguf=True, interleaved=interleaved)
+        model = model_file.read(path)
+        _require_silu(model_file.config_of(path))
+        return Source(path, model, shards.load(path), gguf=False, interleaved=False)
+
+
+def _require_silu(path: Path) -> None:
+    fields = config_file.load(path)
+    if fields.text("hidden_act") not in ("", *_SILU):
+        raise fields.wrong("hidden_act", f"{' or '.join(_SILU)}: weights are read for decoders with that gate")

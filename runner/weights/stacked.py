@@ -1,0 +1,107 @@
+"""Buffers of a family from a model's file: the parts of each layer behind each other, the layers stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from runner.config.errors import choose_from
+from runner.config.schema import Model
+from runner.weights import names
+from runner.weights.errors import WeightsError
+from runner.weights.files import Source, opened
+from runner.weights.names import BUFFERS, Part, Shape, Stack
+from runner.weights.tensor import Tensor
+
+Values = npt.NDArray[np.float32]
+
+
+def buffer(path: str, name: str, dims: tuple[int, ...]) -> Values:
+    """Buffer ``name`` (one of ``BUFFERS``) of the model at ``path``, float32 in C order, of shape ``dims``.
+
+    ``dims`` are those of the file's model, or fewer layers of it: the first ones. The rows of Q and K are ordered as
+    rotary positions that turn element i with i + D / 2 have them. ``WeightsError`` names the file and the tensor, and
+    says what was found and expected; all tensors are looked at before one is read.
+    """
+    source = opened(path)
+    _check_dims(source, name, dims)
+    stack = names.stack(name, source.model)
+    layers = dims[0] if stack.layered else 1
+    found = [[(part, _tensor(source, part, layer)) for part in stack.parts] for layer in range(layers)]
+    out = np.empty(dims, np.float32)
+    for layer, parts in enumerate(found):
+        target = out[layer] if stack.layered else out.reshape(_flat(stack, source.model))
+        row = 0
+        for part, tensor in parts:
+            rows = target[row : row + tensor.shape[0]]
+            tensor.read_into(rows)
+            if source.interleaved and part.heads is not None:
+                _halve(rows, part.heads(source.model))
+            row += tensor.shape[0]
+    return out
+
+
+def check_dims(path: str, name: str, dims: tuple[int, ...]) -> None:
+    """Whether ``buffer`` would take these. Raises ``WeightsError``."""
+    _check_dims(opened(path), name, dims)
+
+
+def verify(path: str) -> None:
+    """Whether the file has every tensor that its model's buffers take, in the right shape. Raises ``WeightsError``."""
+    source = opened(path)
+    for _ in _tensors(source):
+        pass
+
+
+def _tensors(source: Source) -> Iterator[Tensor]:
+    for name in BUFFERS:
+        if name == "qkv_bias" and not source.model.qkv_bias:
+            continue
+        stack = names.stack(name, source.model)
+        for layer in range(source.model.layers if stack.layered else 1):
+            for part in stack.parts:
+                yield _tensor(source, part, layer)
+
+
+def _check_dims(source: Source, name: str, dims: Shape) -> None:
+    if name not in BUFFERS:
+        raise WeightsError(
+            f"{source.path}: buffer '{name}' cannot be filled from weights; {choose_from(name, BUFFERS)}"
+        )
+    if name == "qkv_bias" and not source.model.qkv_bias:
+        raise WeightsError(f"{source.path}: buffer qkv_bias: this model has no biases on Q, K and V")
+    whole = names.dims(name, source.model)
+    fewer = names.stack(name, source.model).layered
+    if dims != whole and not (fewer and dims[1:] == whole[1:] and 1 <= dims[0] <= whole[0]):
+        raise WeightsError(
+            f"{source.path}: buffer {name}: the experiment has {list(dims)}, the file's model {list(whole)}"
+            f"{' (or fewer layers)' if fewer else ''}: parameters of the kernel, or the caps of scale, differ from the "
+            "model's figures"
+        )
+
+
+def _flat(stack: Stack, model: Model) -> Shape:
+    """Of a buffer that all layers share, as its tensor has it: ``last_norm`` is a vector there."""
+    return stack.parts[0].shape(model)
+
+
+def _tensor(source: Source, part: Part, layer: int) -> Tensor:
+    name = (part.gguf if source.gguf else part.hf).format(layer)
+    tensor = source.tensors.get(name)
+    if tensor is None:
+        raise WeightsError(f"{source.path}: no tensor {name}: a decoder of Llama's or Qwen2's kind has one")
+    expected = part.shape(source.model)
+    if tensor.shape != expected:
+        raise WeightsError(f"{tensor.where}: shape {list(tensor.shape)}, by the model's figures {list(expected)}")
+    return tensor
+
+
+def _halve(rows: Values, heads: int) -> None:
+    """Reorders the rows of each head in place: those that turned as neighbours become halves."""
+    size = rows.shape[0] // heads
+    for head in range(heads):
+        block = rows[head * size : (head + 1) * size]
+        pairs = block.reshape(size // 2, 2, *block.shape[1:])
+        block[:] = pairs.swapaxes(0, 1).reshape(block.shape)
