@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from runner.estimate.kernels import Kernels
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -150,6 +152,11 @@ class Machine:
     price_per_hour: float = 0.0
     """Money for an hour of one GPU; 0 = unknown."""
 
+    @property
+    def rated(self) -> bool:
+        """A datasheet says how fast it is. Of a CPU none does."""
+        return self.bandwidth_gbps > 0 and bool(self.tflops)
+
 
 Level = Literal["ideal", "model", "measured"]
 
@@ -260,6 +267,8 @@ class Compared:
     measured: float
     reason: str
     """Where most of the difference comes from."""
+    levels: dict[str, float] = field(default_factory=dict)
+    """The figure at every level that can be told, under the level's title; empty = only the estimate's own is."""
 
     @property
     def ratio(self) -> float:
@@ -285,3 +294,10 @@ class Estimate:
     notes: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     """Measurement beside theory, where one was given."""
+    kernels: Kernels | None = None
+    """Of the level ``measured``: what its times are made of."""
+
+    @property
+    def on_paper(self) -> Efficiency:
+        """The level of what is worked out operator by operator: the estimate's own, ideal where that is measured."""
+        return self.efficiency if self.kernels is None else Efficiency()
