@@ -27,7 +27,7 @@ class Timing:
     calls: float
     """Of a pass: once, or once or twice for each layer."""
     source: str
-    """The run or the file that says so."""
+    """The run or the folder that says so."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,17 @@ class Kernels:
     prefill: tuple[Timing, ...]
     """With what chooses the first token."""
     decode: tuple[Timing, ...]
-    source: str
-    """Where the times come from, in words."""
+    place: str
+    """Family, and the store or the folder that its results were found in."""
     launch: Launch | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """Every run or file that a time comes from."""
+        sources = dict.fromkeys(timing.source for timing in (*self.prefill, *self.decode))
+        beside = [self.launch.source] if self.launch else []
+        return f"{self.place}: {', '.join([*sources, *beside])}"
 
     @property
     def ttft_s(self) -> float:
@@ -81,13 +88,13 @@ def sequence_us(timings: Iterable[Timing], launch: Launch | None) -> float:
 def combined(
     prefill: Sequence[Timing],
     decode: Sequence[Timing],
-    source: str,
+    place: str,
     launch: Launch | None = None,
     notes: Sequence[str] = (),
 ) -> Kernels:
     """``AFTER_PREFILL`` is taken from ``decode``: a prefill draws as many tokens as a step does."""
     after = tuple(timing for timing in decode if timing.operator in AFTER_PREFILL)
-    return Kernels((*prefill, *after), tuple(decode), source, launch, tuple(notes))
+    return Kernels((*prefill, *after), tuple(decode), place, launch, tuple(notes))
 
 
 def between(context: float, below: Mapping[int, Sequence[Timing]]) -> tuple[Timing, ...]:

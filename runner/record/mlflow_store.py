@@ -109,6 +109,20 @@ class MlflowStore:
             status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
             return self._finish(run, status.value, end)
 
+    def search(self, kernel: str, params: Mapping[str, str]) -> list[Run]:
+        """Every run of a family with these parameters, the newest first; nothing where there is no such family."""
+        with self._translated():
+            experiment = self._client.get_experiment_by_name(kernel)
+            if experiment is None:
+                return []
+            query = " and ".join(f"params.`{key}` = '{value}'" for key, value in params.items() if "'" not in value)
+            return list(self._pages(str(experiment.experiment_id), query, ["attributes.start_time DESC"]))
+
+    def run(self, run_id: str) -> Run:
+        """One run by its id."""
+        with self._translated():
+            return self._client.get_run(run_id)
+
     def experiment_id(self, kernel: str) -> str:
         """The MLflow experiment of a family; made when missing."""
         with self._translated():
@@ -135,19 +149,23 @@ class MlflowStore:
         key = (experiment, sweep_id or result_id)
         if key not in self._known:
             found: dict[str, Run] = {}
-            token = None
             query = f"tags.sweep_id = '{sweep_id}'" if sweep_id else f"tags.result_id = '{result_id}'"
-            while True:
-                page = self._client.search_runs([experiment], query, max_results=1000, page_token=token)
-                for run in page:
-                    found[run.data.tags.get("result_id", sweep_id)] = run
-                    if run.info.status != "RUNNING":
-                        self._finished.add(run.info.run_id)
-                token = page.token
-                if not token:
-                    break
+            for run in self._pages(experiment, query):
+                found[run.data.tags.get("result_id", sweep_id)] = run
+                if run.info.status != "RUNNING":
+                    self._finished.add(run.info.run_id)
             self._known[key] = found
         return self._known[key]
+
+    def _pages(self, experiment: str, query: str, order: list[str] | None = None) -> Iterator[Run]:
+        """Every run that a search finds, page by page."""
+        token = None
+        while True:
+            page = self._client.search_runs([experiment], query, max_results=1000, order_by=order, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
 
     def _log(
         self,
