@@ -53,7 +53,7 @@ def wanted(point: Point, model: Model, work: Work, target: Target) -> Wanted:
         letters={**{letter: str(value) for letter, value in letters.items()}, **words},
         prompt=work.prompt,
         context=times.mean_context(work),
-        operators=frozenset(name for name in _family(point).variants if name.startswith((DECODE, PREFILL))),
+        operators=frozenset(name for name in map(str, _family(point).variants) if name.startswith((DECODE, PREFILL))),
     )
 
 
@@ -138,20 +138,18 @@ def _overrides(point: Point, needed: Wanted) -> list[str]:
 
 def _config(point: Point, model: Model, needed: Wanted) -> Config:
     """The family at the wanted figures, everything else as the estimate was composed."""
-    plain = replace(point.config, kernel=_family(point), model=model)
-    merged = cast(DictConfig, OmegaConf.structured(plain))
+    merged = cast(DictConfig, OmegaConf.structured(replace(point.config, model=model)))
+    merged.kernel = _family(point)
     for letter, value in needed.letters.items():
         merged.kernel.params[letter] = int(value) if value.isdigit() else value
     merged.kernel.params["prompt"], merged.kernel.params["T"] = needed.prompt, needed.steps_at
     return to_experiment(merged)
 
 
-def _family(point: Point) -> Kernel:
-    """As its YAML says it, the user's own folders first. Raises ``ConfigError`` where there is none."""
+def _family(point: Point) -> DictConfig:
+    """As its YAML says it, values of other sections unresolved; the user's own folders first. Raises ``ConfigError`` where there is none."""
     folders: Sequence[Path] = (*point.config_dirs, conf_dir())
     for path in (folder / "kernel" / f"{FAMILY}.yaml" for folder in folders):
         if path.is_file():
-            kernel = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Kernel), OmegaConf.load(path)))
-            assert isinstance(kernel, Kernel)
-            return kernel
+            return cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Kernel), OmegaConf.load(path)))
     raise ConfigError(f"{BECAUSE}: there is no kernel={FAMILY} in {', '.join(map(str, folders))}")

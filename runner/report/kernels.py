@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 from runner.estimate.kernels import Kernels, Launch, Timing, called_us, sequence_us
 from runner.report.block import Block
 from runner.report.numbers import digits, time
+
+
+_ID = 8
+"""Characters of a run's id on a page."""
 
 
 def kernel_blocks(kernels: Kernels) -> list[Block]:
@@ -30,6 +35,12 @@ def kernels_csv(kernels: Kernels) -> str:
     return stream.getvalue()
 
 
+def _short(source: str) -> str:
+    """A run by the beginning of its id, a folder by the name of its job: ``kernels.csv`` has all of it."""
+    kind, _, run = source.partition(" ")
+    return f"run {run[:_ID]}" if kind == "run" else Path(source).parent.name or source
+
+
 def _block(phase: str, title: str, timings: tuple[Timing, ...], launch: Launch | None) -> Block:
     whole = sequence_us(timings, launch)
     rows = tuple(
@@ -39,7 +50,7 @@ def _block(phase: str, title: str, timings: tuple[Timing, ...], launch: Launch |
             time(one.time_us),
             time(called_us(one, launch)),
             f"{100 * called_us(one, launch) / whole:.1f}%",
-            one.source,
+            _short(one.source),
         )
         for one in sorted(timings, key=lambda one: -called_us(one, launch))
     )
