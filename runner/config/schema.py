@@ -151,6 +151,8 @@ class Estimate:
     """How the KV cache is stored."""
     other: str = "bfloat16"
     """Embeddings, norms, output head and activations."""
+    head: str = ""
+    """The output head, and a table that it shares with the embedding; empty = as ``other``."""
     tensor: int = 1
     """GPUs that share each layer."""
     pipeline: int = 1

@@ -117,6 +117,12 @@ class Work:
     """Prompt tokens processed at a time; 0 = the whole prompt."""
     expert_skew: float = 0.0
     """0 = tokens choose experts evenly; 1 = all tokens choose the same."""
+    head: Precision | None = None
+    """Of the output head, and of the table that it shares with the embedding; None = as ``other``."""
+
+    @property
+    def head_stored(self) -> Precision:
+        return self.head or self.other
 
 
 @dataclass(frozen=True)

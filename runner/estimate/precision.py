@@ -70,7 +70,7 @@ _ALIASES = {
     "w4a16": "int4_g128_s32",
 }
 """AWQ and GPTQ checkpoints hold a 16-bit scale and a packed 4-bit zero for 128 weights, GPTQ also where it is
-symmetric. ``w8a16`` and ``w4a16`` are this repository's own: a 32-bit scale for 128 weights."""
+symmetric. ``w8a16`` and ``w4a16``, as ``kernel=mini_llm`` calls them, have a 32-bit scale for 128 weights."""
 
 _GROUPED = re.compile(r"int([2-8])_g([1-9][0-9]{0,4})(_s32)?(_zp(4|8|16)?)?")
 _GROUPED_HELP = (

@@ -62,6 +62,7 @@ def work_of(config: Config) -> Work:
         weights=_precision("weights", settings.weights),
         kv=_precision("kv", settings.kv),
         other=_precision("other", settings.other),
+        head=_precision("head", settings.head) if settings.head else None,
         prefix_share=settings.prefix_share,
         speculative=settings.speculative,
         acceptance=settings.acceptance,
@@ -139,7 +140,7 @@ def make_estimate_plan(config: Config, target: Target, made: Estimate) -> Plan:
         "prompt": made.work.prompt,
         "output": made.work.output,
     }
-    unset = (key for key in ("measured", "engine", "kernels") if not getattr(settings, key))
+    unset = (key for key in ("measured", "engine", "kernels", "head") if not getattr(settings, key))
     left_out = (*_TARGETS, *unset, *(() if settings.efficiency == "model" else _CONSTANTS))
     params.update({key: value for key, value in vars(settings).items() if key not in left_out})
     params.update({f"target_{key}": getattr(settings, key) for key in _TARGETS if getattr(settings, key)})

@@ -147,7 +147,8 @@ def _config(point: Point, model: Model, needed: Wanted) -> Config:
 
 
 def _family(point: Point) -> DictConfig:
-    """As its YAML says it, values of other sections unresolved; the user's own folders first. Raises ``ConfigError`` where there is none."""
+    """As its YAML says it, the user's own folders first; values of other sections are unresolved. Raises
+    ``ConfigError`` where there is none."""
     folders: Sequence[Path] = (*point.config_dirs, conf_dir())
     for path in (folder / "kernel" / f"{FAMILY}.yaml" for folder in folders):
         if path.is_file():

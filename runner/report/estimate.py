@@ -37,6 +37,7 @@ def page(made: Estimate, gpus: Sequence[Machine]) -> Page:
     several = f"{parallel.gpus} × " if parallel.gpus > 1 else ""
     spread = _listed(tensor=parallel.tensor, pipeline=parallel.pipeline, expert=parallel.expert)
     what = [f"weights {work.weights.name}", f"KV {work.kv.name}", f"the rest {work.other.name}"]
+    what += [f"output head {work.head.name}"] if work.head else []
     sizes = [f"batch {work.batch}", f"prompt {work.prompt}", f"output {work.output} tokens"]
     extras = [
         f"{100 * work.prefix_share:g} % of each prompt cached" if work.prefix_share else "",

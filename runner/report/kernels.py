@@ -10,7 +10,6 @@ from runner.estimate.kernels import Kernels, Launch, Timing, called_us, sequence
 from runner.report.block import Block
 from runner.report.numbers import digits, time
 
-
 _ID = 8
 """Characters of a run's id on a page."""
 

@@ -33,8 +33,8 @@ def experiment(name: str, T: int = 100, prompt: int = 64, **more: Any) -> list[F
     ]
 
 
-def wanted(context: float = 100.0, prompt: int = 64, **letters: str) -> Wanted:
-    return Wanted("h200_sxm", "cuda", {**LETTERS, **letters}, prompt, context, TIMES)
+def wanted(context: float = 100.0, letters: dict[str, str] | None = None) -> Wanted:
+    return Wanted("h200_sxm", "cuda", {**LETTERS, **(letters or {})}, 64, context, TIMES)
 
 
 def graph(per_step: float, gpu: str = "h200_sxm") -> Found:
@@ -85,7 +85,7 @@ def test_what_the_family_left_out_does_not_count() -> None:
     ],
 )
 def test_another_device_or_figure_is_no_match(changed: dict[str, Any], needed: dict[str, str]) -> None:
-    said = missing(experiment("a", **changed), wanted(**needed))
+    said = missing(experiment("a", **changed), wanted(letters=needed))
     assert said.startswith(f"no result of kernel={FAMILY} for B=1 L=24 h=")
     assert said.endswith("prompt=64 T=100 on h200_sxm")
 

@@ -41,7 +41,7 @@ def by_kernel(folder: Path, kernel: str) -> list[dict[str, Any]]:
 def added_up(found: list[dict[str, Any]], *names: str) -> float:
     """Microseconds of the named operators' calls."""
     return sum(
-        one["metrics"]["time_us"] * one["metrics"]["calls"]
+        float(one["metrics"]["time_us"] * one["metrics"]["calls"])
         for one in found
         if one["status"] == "PASSED" and one["variant"].startswith(names)
     )
@@ -117,7 +117,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("gpu=h200_sxm", "estimate.chunk=2"), "estimate.chunk=2: must be 0 with estimate.efficiency=measured"),
         (("gpu=h200_sxm", "model=mixtral_8x7b"), "model.experts=8: must be 0 with estimate.efficiency=measured"),
         (("gpu=h200_sxm", "model.qk_norm=true"), "model.qk_norm=True: must be false with"),
-        (("gpu=h200_sxm", "estimate.weights=fp8"), "estimate.weights: with estimate.efficiency=measured float8 is none"),
+        (("gpu=h200_sxm", "estimate.weights=fp8"), "estimate.weights: with estimate.efficiency=measured float8"),
         (("gpu=h200_sxm", "estimate.kv=q4_0"), "estimate.kv: with estimate.efficiency=measured q4_0 is none"),
         (("gpu=host", "estimate.kernels=none"), "estimate.kernels=none: no such file; needed is a result.json"),
     ],
