@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from runner.build.api import build
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.config.points import Point, Skipped, write_inputs
 from runner.config.secrets import redact_overrides, redact_text
-from runner.execute import kernel_times, planning
+from runner.execute import kernel_needs, planning
 from runner.execute.about import about
 from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
@@ -23,14 +23,13 @@ from runner.execute.experiment import folder_of
 from runner.execute.kernel_sets import Found
 from runner.execute.planning import Experiment
 from runner.execute.single import Single
-from runner.execute.targets import Targets, estimate_gpu
+from runner.execute.targets import Targets
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
 from runner.paths import project_dir
 from runner.plan.errors import PlanError
-from runner.plan.target import target_of
 from runner.record.location import TrackingUnavailable, locate
 from runner.record.recorder import Recorder
-from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus, filed_run
+from runner.record.spool import REPORT_FOLDER, Sweep, SweepStatus
 from runner.report.bottleneck import headlines
 from runner.report.checks import check_line
 from runner.report.estimate import print_page
@@ -135,7 +134,7 @@ class Command:
                 for experiment in self._first:
                     measured[experiment.point.folder] = self._measure_first(experiment, progress, recorder)
                 for experiment in self.experiments:
-                    self._supply(experiment, measured)
+                    kernel_needs.supply(experiment, measured)
                     self._run_experiment(experiment, progress, recorder)
             except KeyboardInterrupt:
                 self.pool.discard()
@@ -195,26 +194,12 @@ class Command:
         notes: dict[str, None] = {}
         for experiment in self.experiments:
             self._plan_one(experiment, targets, notes)
-        needed: dict[tuple[str, ...], Point] = {}
-        for experiment in self.experiments:
-            if experiment.needs is not None:  # estimates of the same kernels share their measurement
-                experiment.needs = needed.setdefault(experiment.needs.overrides, experiment.needs)
-        self._first = [Experiment(point) for point in needed.values()]
-        for experiment in self._first:
+        first = kernel_needs.needed(self.experiments)
+        for experiment in first:
             self._plan_one(experiment, targets, notes)
-        self._pass_on_refusals()
+        self._first = kernel_needs.possible(first, self.experiments)
         for note in notes:
             self._line(note)
-
-    def _pass_on_refusals(self) -> None:
-        """An estimate whose kernels cannot be planned is refused for the same reason."""
-        reasons = {first.point.folder: first.refused for first in self._first if first.refused}
-        for experiment in self.experiments:
-            if experiment.needs is not None and experiment.needs.folder in reasons:
-                status, message = reasons[experiment.needs.folder]
-                experiment.refused = (status, f"its kernels cannot be measured: {message}")
-                experiment.needs = None
-        self._first = [first for first in self._first if not first.refused]
 
     def _plan_one(self, experiment: Experiment, targets: Targets, notes: dict[str, None]) -> None:
         target, experiment.devices = targets.of(experiment.config)
@@ -223,30 +208,12 @@ class Command:
         planning.plan(experiment, target)
 
     def _measure_first(self, experiment: Experiment, progress: SweepProgress, recorder: Recorder) -> list[Found]:
-        """Runs and files what estimates wait for; its results, by their runs where they could be filed."""
+        """Runs and files what estimates wait for."""
         write_inputs(experiment.point)
         before = len(recorder.results)
         self._run_experiment(experiment, progress, recorder)
         recorder.flush(force=True)
-        found = []
-        for result in recorder.results[before:]:
-            folder = folder_of(experiment, result.variant)
-            run = filed_run(folder)
-            found.append(Found(f"run {run}" if run else str(folder), result))
-        return found
-
-    def _supply(self, experiment: Experiment, measured: Mapping[Path, list[Found]]) -> None:
-        """Plans an estimate that waited for its kernels."""
-        if experiment.needs is None or experiment.wanted is None:
-            return
-        folder = experiment.needs.folder
-        kernels = kernel_times.of_results(experiment.config, experiment.wanted, measured[folder], folder)
-        experiment.needs = None
-        if isinstance(kernels, str):
-            experiment.refused = (Status.RUNTIME_ERROR, f"its kernels could not be measured: {kernels}")
-            return
-        experiment.kernels = kernels
-        planning.plan(experiment, target_of(estimate_gpu(experiment.config)))
+        return kernel_needs.measured(experiment, recorder.results[before:])
 
     def _build(self, progress: SweepProgress) -> None:
         wanted = [request for e in self._all for request in e.requests.values()]

@@ -91,6 +91,9 @@ def chosen(found: Sequence[Found], wanted: Wanted, where: str, launches: Sequenc
         have = f"; there are prompts of {', '.join(map(str, lengths))}" if lengths else ""
         return f"no complete prefill of kernel={FAMILY} for {wanted.shown}{have}"
     notes += _doubts([*used, prefill])
+    lacking = [name for name in kernels.AFTER_PREFILL if all(timing.operator != name for timing in timings)]
+    if lacking:
+        notes.append(f"the choice of the first token is without {' and '.join(lacking)}, which was not measured")
     launch = _launch(used[0].found[0].result.experiment_id, alike, launches, wanted)
     if launch is None:
         notes.append(

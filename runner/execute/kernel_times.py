@@ -81,7 +81,11 @@ def of_results(config: Config, needed: Wanted, found: Sequence[Found], folder: P
     if failed:
         first = failed[0].result
         return f"{first.variant or FAMILY} ended as {first.status.value}: {first.message or 'its check failed'}"
-    return chosen(found, needed, str(folder), graphs(config.tracking, needed))
+    try:
+        launches = graphs(config.tracking, needed)
+    except ConfigError:  # the store has gone since it was asked for the kernels: they do without
+        launches = []
+    return chosen(found, needed, str(folder), launches)
 
 
 def stored(tracking: Tracking, family: str, needed: Wanted) -> list[Found]:

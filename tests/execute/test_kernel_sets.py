@@ -67,6 +67,11 @@ def test_the_newest_experiment_that_is_whole_counts() -> None:
     assert made.tpot_s == pytest.approx((240 + 80) * 1e-6)
 
 
+def test_what_a_first_token_lacks_is_said() -> None:
+    notes = kernels(experiment("a"), wanted()).notes
+    assert "the choice of the first token is without decode_sampler, which was not measured" in notes
+
+
 def test_what_the_family_left_out_does_not_count() -> None:
     found = experiment("a")
     found[0].result.status, found[0].result.message = Status.SKIPPED, "needs bf16"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("gpu=h200_sxm", "model.qk_norm=true"), "model.qk_norm=True: must be false with"),
         (("gpu=h200_sxm", "estimate.weights=fp8"), "estimate.weights: with estimate.efficiency=measured float8"),
         (("gpu=h200_sxm", "estimate.kv=q4_0"), "estimate.kv: with estimate.efficiency=measured q4_0 is none"),
+        (("gpu=host", "shape.prompt=5000"), "its kernels cannot be measured: kernel.params.prompt=5000: must"),
         (("gpu=host", "estimate.kernels=none"), "estimate.kernels=none: no such file; needed is a result.json"),
     ],
 )  # fmt: skip
@@ -127,6 +129,20 @@ def test_what_cannot_be_is_one_clear_error(
 ) -> None:
     monkeypatch.setattr(targets, "_auto", lambda: targets._choose([]))
     assert said in refused(capsys, *(line for line in arguments if line != "tracking=none"), "tracking=none")
+
+
+def test_kernels_that_fail_fail_the_estimate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(FAMILIES, broken)
+    source = broken / "cuda_src" / "toy_ops.cu"
+    source.write_text(source.read_text().replace("y[i] = x[i]", "y[i] = x[i] + 1.0f"))
+    given = [str(broken) if word == str(FAMILIES) else word for word in MEASURED]
+    assert main([*given, "tracking=none"]) == 1
+    (made,) = by_kernel(tmp_path, "estimate")
+    assert made["status"] == "RUNTIME_ERROR"
+    assert "its kernels could not be measured: empty ended as INCORRECT" in made["message"]
 
 
 def test_a_folder_without_the_level_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
