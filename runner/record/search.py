@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable
 from runner.record.mlflow_store import MlflowStore
 from runner.result import clock
 from runner.result.model import Cause, Diagnosis, Quality, Result, Status
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
 
 
 def newest(location: Location, kernel: str, params: Mapping[str, str]) -> list[tuple[str, Result]]:
@@ -25,7 +23,7 @@ def newest(location: Location, kernel: str, params: Mapping[str, str]) -> list[t
         return []
     store = MlflowStore(location)
     store.open()
-    found = ((str(run.info.run_id), _result(run)) for run in store.search(kernel, params))
+    found = ((run.run_id, _result(run)) for run in store.search(kernel, params))
     return [(run_id, result) for run_id, result in found if result is not None]
 
 
@@ -41,9 +39,9 @@ def one(location: Location, run_id: str) -> Result:
     return result
 
 
-def _result(run: Run) -> Result | None:
+def _result(run: Filed) -> Result | None:
     """What a run says; None for a command's summary and for what others have filed."""
-    tags, params = dict(run.data.tags), dict(run.data.params)
+    tags, params = run.tags, run.params
     try:
         status, quality = Status(tags.get("status", "")), Quality(tags.get("quality", ""))
     except ValueError:
@@ -62,10 +60,10 @@ def _result(run: Run) -> Result | None:
         experiment_id=tags.get("experiment_id", ""),
         phase=tags.get("phase", ""),
         params=params,
-        metrics={key: float(value) for key, value in run.data.metrics.items()},
+        metrics=run.metrics,
         diagnosis=Diagnosis(bound, confidence, causes),
         overrides=tags.get("overrides", "").split(),
         repeat=tags.get("repeat", ""),
-        started=clock.written(datetime.fromtimestamp(run.info.start_time / 1000, timezone.utc)),
+        started=clock.written(datetime.fromtimestamp(run.started / 1000, timezone.utc)),
         **values,
     )
