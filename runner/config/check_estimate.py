@@ -7,6 +7,8 @@ import math
 from runner.config.errors import ConfigError
 from runner.config.schema import Config, Estimate
 
+MEASURED = "measured"
+"""``estimate.efficiency`` by measured kernels."""
 _LONGEST = 2**31 - 1
 """Tokens and sequences: beyond it no engine counts."""
 _RANGES: dict[str, tuple[float, float]] = {
@@ -26,6 +28,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "tpot_ms": (0, 1e12),
 }
 """Key → least and largest value."""
+_ALONE = {"tensor": 1, "pipeline": 1, "expert": 1, "prefix_share": 0, "speculative": 0, "chunk": 0}
+"""Key → the only value with ``efficiency=measured``."""
 _SHARES = ("bandwidth", "compute", "memory_share")
 
 
@@ -37,6 +41,7 @@ def check_estimate(config: Config) -> None:
         share = getattr(config.estimate, key)
         if not 0 < share <= 1:
             raise ConfigError(f"estimate.{key}={share}: a share must be above 0 and at most 1")
+    _check_kernels(config.estimate)
     if config.estimate.engine and not config.estimate.measured:
         raise ConfigError(
             f"estimate.engine={config.estimate.engine}: chooses rows of estimate.measured=<csv>, which is not given"
@@ -62,6 +67,24 @@ def check_estimate(config: Config) -> None:
         )
     if not config.gpu.price_per_hour >= 0 or math.isinf(config.gpu.price_per_hour):
         raise ConfigError(f"gpu.price_per_hour={config.gpu.price_per_hour}: must be at least 0; 0 = unknown")
+
+
+def _check_kernels(estimate: Estimate) -> None:
+    """What goes together with ``efficiency=measured``: one GPU, the whole prompt in one pass, no drafting."""
+    if estimate.efficiency != MEASURED:
+        if estimate.kernels:
+            raise ConfigError(
+                f"estimate.kernels={estimate.kernels}: counts with estimate.efficiency=measured only, and that is "
+                f"{estimate.efficiency}"
+            )
+        return
+    for key, only in _ALONE.items():
+        value = getattr(estimate, key)
+        if value != only:
+            raise ConfigError(
+                f"estimate.{key}={value}: must be {only} with estimate.efficiency=measured, whose kernels are those of "
+                "one GPU and a whole prompt"
+            )
 
 
 def _check_range(estimate: Estimate, key: str) -> None:

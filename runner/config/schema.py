@@ -161,6 +161,8 @@ class Estimate:
     """How the KV cache is stored."""
     other: str = "bfloat16"
     """Embeddings, norms, output head and activations."""
+    head: str = ""
+    """The output head, and a table that it shares with the embedding; empty = as ``other``."""
     tensor: int = 1
     """GPUs that share each layer."""
     pipeline: int = 1
@@ -178,7 +180,11 @@ class Estimate:
     expert_skew: float = 0.0
     """0 = tokens choose experts evenly, 1 = all the same."""
     efficiency: str = "ideal"
-    """``ideal``, ``model`` (the constants below), or a file that ``python -m runner.calibrate`` wrote."""
+    """``ideal``, ``model`` (the constants below), ``measured`` (by this GPU's own kernels), or a file that
+    ``python -m runner.calibrate`` wrote."""
+    kernels: str = ""
+    """``measured``: a ``result.json`` or a folder of results of ``kernel=layer_ops``; empty = the store's, and where it
+    has none they are measured."""
     bandwidth: float = 0.95
     """``model``: share of the datasheet's bandwidth."""
     compute: float = 0.5
@@ -198,8 +204,8 @@ class Estimate:
     tpot_ms: float = 0.0
     """Target for the time per output token; 0 = none."""
     measured: str = ""
-    """What was measured of the same load, to stand beside the estimate: a ``result.json`` or its folder, or a CSV of
-    measured loads (``runner/estimate/measured.py``)."""
+    """What was measured of the same load, to stand beside the estimate: a ``result.json`` or its folder, ``store`` or
+    ``run:<id>`` (runs of ``kernel=mini_llm``), or a CSV of measured loads (``runner/estimate/measured.py``)."""
     engine: str = ""
     """The engine whose rows of the CSV are taken; empty = every engine that has the load."""
 

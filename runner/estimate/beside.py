@@ -9,6 +9,10 @@ from runner.estimate import queueing, times
 from runner.estimate.model import Compared, Efficiency, Estimate
 
 FIGURES = ("ttft_ms", "tpot_ms", "tokens_per_s")
+PAPER = ("ideal", "model")
+"""Levels that are told of every machine with a datasheet."""
+KERNELS = "measured kernels"
+"""The level of measured kernels, as the title of a column."""
 _TERMS = {
     "bandwidth": "bandwidth at {share} of the datasheet",
     "compute": "FLOP rate at {share} of the datasheet",
@@ -39,6 +43,8 @@ class Measurement:
     """A server that keeps the batch in flight was measured, not a batch that starts together."""
     cause: str = ""
     """What bounds it, by its own diagnosis."""
+    levels: bool = False
+    """It is shown beside every level that can be told, not only the estimate's own."""
 
 
 def of_load(by: str, source: str, ttft_s: float, tpot_s: float, requests: int, output: int) -> Measurement:
@@ -54,19 +60,29 @@ def compared(made: Estimate, measurements: Sequence[Measurement], model: Efficie
 
     ``model``: the efficiency model that explains how far an ideal roofline is off. Metrics are ``measured_<figure>``,
     ``theory_<figure>`` and ``<figure>_over_theory`` (``ttft_over_theory`` for ``ttft_ms``); of several measurements
-    each has its name at their end. Raises ``ValueError`` where not one request of a measured load fits.
+    of the same figure each has its name at their end. Beside every level there are ``ideal_<figure>`` and
+    ``model_<figure>`` too. Raises ``ValueError`` where not one request of a measured load fits.
     """
-    rows: list[Compared] = []
+    rows = [row for one in measurements for row in _rows(made, one, model)]
     metrics: dict[str, float] = {}
-    for one in measurements:
-        beside = _rows(made, one, model)
-        rows += beside
-        ending = f"_{one.by}" if len(measurements) > 1 else ""
-        for row in beside:
-            metrics[f"measured_{row.figure}{ending}"] = row.measured
-            metrics[f"theory_{row.figure}{ending}"] = row.theoretical
-            metrics[f"{row.figure.removesuffix('_ms')}_over_theory{ending}"] = row.ratio
+    for row in rows:
+        several = sum(other.figure == row.figure for other in rows) > 1
+        ending = f"_{row.measured_by}" if several else ""
+        metrics[f"measured_{row.figure}{ending}"] = row.measured
+        metrics[f"theory_{row.figure}{ending}"] = row.theoretical
+        metrics[f"{row.figure.removesuffix('_ms')}_over_theory{ending}"] = row.ratio
+        metrics |= {f"{level}_{row.figure}": row.levels[level] for level in PAPER if level in row.levels}
     return replace(made, compared=tuple(rows), metrics={**made.metrics, **metrics})
+
+
+def own(made: Estimate, served: bool) -> dict[str, float]:
+    """``FIGURES`` at the estimate's own level. Measured kernels tell of a batch that starts together only: raises
+    ``ValueError`` where they are to tell of a server."""
+    if made.kernels is None:
+        return theory(made, made.efficiency, served)
+    if served:
+        raise ValueError("measured kernels do not tell the times of a server")
+    return {name: made.metrics[name] for name in FIGURES}
 
 
 def theory(made: Estimate, efficiency: Efficiency, served: bool) -> dict[str, float]:
@@ -111,9 +127,10 @@ def _rate(requests: int, output: int, ttft_s: float, tpot_s: float) -> float:
 
 
 def _rows(made: Estimate, one: Measurement, model: Efficiency) -> list[Compared]:
-    said = theory(made, made.efficiency, one.served)
+    said = own(made, one.served)
     ideal = made.efficiency.level == "ideal"
-    counted = terms(made, model if ideal else made.efficiency, one.served)
+    counted = {} if made.kernels else terms(made, model if ideal else made.efficiency, one.served)
+    levels = _levels(made, model) if one.levels or made.kernels else {}
     rows = []
     for figure in FIGURES:
         if figure in one.figures:
@@ -124,8 +141,29 @@ def _rows(made: Estimate, one: Measurement, model: Efficiency) -> list[Compared]
                 reason = "follows from TTFT and TPOT" if one.served else "follows from TPOT"
             else:
                 reason = _reason(made, figure, said, measured, counted, ideal)
-            rows.append(Compared(one.by, one.source, figure, said[figure], measured, reason))
+            at = {level: figures[figure] for level, figures in levels.items()}
+            rows.append(Compared(one.by, one.source, figure, said[figure], measured, reason, at))
     return rows
+
+
+def _levels(made: Estimate, model: Efficiency) -> dict[str, dict[str, float]]:
+    """Level → ``FIGURES`` of a batch that starts together. ``model`` gives way to the constants of an estimate that is
+    of that level itself."""
+    found = {}
+    if made.machine.rated:
+        found["ideal"] = theory(made, Efficiency(), served=False)
+        found["model"] = theory(made, made.efficiency if made.efficiency.level == "model" else model, served=False)
+    if made.kernels:
+        found[KERNELS] = own(made, served=False)
+    return found
+
+
+def _open(said: float, measured: float) -> str:
+    """What kernels that were measured one by one leave open, ms."""
+    gap = measured - said
+    if gap >= 0:
+        return f"{_ms(gap)} are not in the kernels: gaps between them, launches, the host"
+    return f"the kernels, each measured alone with empty caches, take {_ms(-gap)} more than among each other"
 
 
 def _reason(
@@ -139,6 +177,8 @@ def _reason(
     """The largest terms with their milliseconds and what they leave open; a rate is explained by its time per token."""
     if figure == "tokens_per_s":
         figure, measured = "tpot_ms", 1e3 * made.work.batch / measured
+    if made.kernels:
+        return _open(said[figure], measured)
     gap = measured - said[figure]
     if ideal and gap < 0:
         return "faster than the bound: what was measured is not the load, the precisions or the GPU of this estimate"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator
 
 from runner.estimate import memory, operators, params, queueing, times
+from runner.estimate.kernels import Kernels
 from runner.estimate.model import Architecture, Efficiency, Estimate, Machine, Memory, Parallel, Phase, Work
 
 
@@ -17,27 +17,41 @@ def estimate(
     efficiency: Efficiency,
     reserve_bytes: int,
     memory_share: float,
+    kernels: Kernels | None = None,
 ) -> Estimate:
     """Everything that is said of ``work`` on ``parallel.gpus`` of ``machine``.
 
     Bytes and FLOP are those of one GPU. ``ttft_ms``, ``tpot_ms`` and the rates are those of a batch that starts
     together; ``served_ttft_ms``, ``served_tpot_ms`` and ``served_waiting_ms`` those of a server that keeps as many
     requests in flight (``runner.estimate.queueing``), where one fits. ``reserve_bytes`` and ``memory_share``: as
-    ``memory.memory`` takes them. Raises ``PlanError`` where the model cannot be shared out so, or
-    the GPU has no rate for the arithmetic.
+    ``memory.memory`` takes them. With ``kernels`` the times are theirs: those of a server, which they do not tell, are
+    left out, and what bounds a phase is that of the ideal roofline, where the machine has one. Raises ``PlanError``
+    where the model cannot be shared out so, or the GPU has no rate for the arithmetic.
     """
     held = memory.memory(arch, work, parallel, machine, reserve_bytes, memory_share)
     prefill = operators.prefill(arch, work, parallel)
     decode = operators.decode(arch, work, parallel, times.mean_context(work))
     load = queueing.load(arch, work, parallel, machine, reserve_bytes, memory_share)
-    parts = {phase.name: times.parts_s(phase, arch, work, parallel, machine, efficiency) for phase in (prefill, decode)}
+    level = Efficiency() if kernels else efficiency
+    parts: dict[str, dict[str, float]] = {}
+    ridge: dict[str, float] = {}
+    if machine.rated:
+        parts = {phase.name: times.parts_s(phase, arch, work, parallel, machine, level) for phase in (prefill, decode)}
+        ridge = {
+            "ridge_intensity": times.ridge_intensity(machine, work.weights.compute),
+            "ridge_batch": times.ridge_batch(machine, work.weights),
+        }
+    if kernels:
+        ttft, step = kernels.ttft_s, kernels.tpot_s
+    else:
+        ttft = level.request_us * 1e-6 + sum(parts["prefill"].values())
+        step = sum(parts["decode"].values())
     metrics = {
         **_sizes(arch, work, parallel, machine, held, memory_share, load.slots),
         **_work(prefill, decode),
-        "ridge_intensity": times.ridge_intensity(machine, work.weights.compute),
-        "ridge_batch": times.ridge_batch(machine, work.weights),
-        **_times(work, parallel, machine, efficiency, parts),
-        **_served(load, efficiency),
+        **ridge,
+        **_times(work, parallel, machine, ttft, step),
+        **({} if kernels else _served(load, level)),
     }
     return Estimate(
         architecture=arch,
@@ -50,11 +64,12 @@ def estimate(
         decode=decode,
         metrics=metrics,
         labels={
-            "bound_prefill": times.bound(parts["prefill"]),
-            "bound_decode": times.bound(parts["decode"]),
+            **{f"bound_{name}": times.bound(seconds) for name, seconds in parts.items()},
             "level": efficiency.level,
+            **({"kernels_from": kernels.source} if kernels else {}),
         },
-        notes=tuple(_notes(arch, work, parallel, machine, (prefill, decode))),
+        notes=(*(kernels.notes if kernels else ()), *_notes(arch, work, parallel, machine, (prefill, decode))),
+        kernels=kernels,
     )
 
 
@@ -92,22 +107,15 @@ def _work(prefill: Phase, decode: Phase) -> dict[str, float]:
     return found
 
 
-def _times(
-    work: Work,
-    parallel: Parallel,
-    machine: Machine,
-    efficiency: Efficiency,
-    parts: Mapping[Literal["prefill", "decode"], Mapping[str, float]],
-) -> dict[str, float]:
-    """Times and rates, and what they cost.
+def _times(work: Work, parallel: Parallel, machine: Machine, ttft: float, step: float) -> dict[str, float]:
+    """Times and rates, and what they cost, of a prefill and a decode step that take so many seconds.
 
     A request takes TTFT and output − 1 times TPOT. ``tokens_per_s`` counts decoding alone, B / TPOT;
     ``tokens_per_s_request`` the prefill too, and so do energy and money: GPUs · power (or price) · time of a request
     over the tokens of its batch. The power is the GPU's limit (TDP), so the energy is an upper bound.
     """
-    ttft = efficiency.request_us * 1e-6 + sum(parts["prefill"].values())
     yielded = times.tokens_per_verification(work.speculative, work.acceptance)
-    tpot = sum(parts["decode"].values()) / yielded
+    tpot = step / yielded
     request = ttft + (work.output - 1) * tpot
     gpu_s = parallel.gpus * request / (work.batch * work.output)
     found = {
@@ -143,7 +151,8 @@ def _notes(
     arch: Architecture, work: Work, parallel: Parallel, machine: Machine, phases: tuple[Phase, ...]
 ) -> Iterator[str]:
     """Assumptions that change a figure of this estimate."""
-    for compute in sorted({one.compute for phase in phases for one in phase.operators if one.flops}):
+    computed = {one.compute for phase in phases for one in phase.operators if one.flops}
+    for compute in sorted(computed if machine.rated else ()):
         used = times.arithmetic(machine, compute)
         if used != compute:
             yield f"{machine.name} has no {compute} arithmetic: such products run in {used}"

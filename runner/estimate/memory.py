@@ -68,10 +68,11 @@ def kv_bytes(arch: Architecture, work: Work, parallel: Parallel, context: int) -
 def weight_bytes(arch: Architecture, work: Work, parallel: Parallel) -> int:
     """Weights on one GPU: that of the pipeline stage with most.
 
-    Matrices of attention and feed-forward parts as ``work.weights``; embeddings, output head, norms, biases and router
-    as ``work.other``. Tensor parallelism divides as ``runner.estimate.sharding`` says; embedding and head are divided
-    by rows of the vocabulary. The first stage has the embedding, the last the head; a tied table is held by both, once
-    where they are one.
+    Matrices of attention and feed-forward parts as ``work.weights``; embeddings, norms, biases and router as
+    ``work.other``; the output head, with a table that it shares with the embedding, as ``work.head`` where that is set.
+    Tensor parallelism divides as ``runner.estimate.sharding`` says; embedding and head are divided by rows of the
+    vocabulary. The first stage has the embedding, the last the head; a tied table is held by both, once where they are
+    one.
     """
     return max(_stage_weights(stage, arch, work, parallel) for stage in sharding.stages(arch, parallel))
 
@@ -181,7 +182,7 @@ def _stage_kv(stage: Stage, kv: Precision, parallel: Parallel, context: int) -> 
 
 
 def _stage_weights(stage: Stage, arch: Architecture, work: Work, parallel: Parallel) -> int:
-    for key, stored in (("weights", work.weights), ("other", work.other)):
+    for key, stored in (("weights", work.weights), ("other", work.other), ("head", work.head_stored)):
         if stored.name == LATENT_CACHE:
             raise PlanError(f"estimate.{key}", stored.name, "is a layout of the KV cache of latent attention only")
     matrices, other = 0, 0
@@ -189,11 +190,16 @@ def _stage_weights(stage: Stage, arch: Architecture, work: Work, parallel: Paral
         matrices += count * _matrices(layer, arch.hidden, parallel)
         other += count * _beside(layer, arch, parallel)
     table = sharding.divided(arch.vocab, parallel.tensor) * arch.hidden
+    head = 0
     if stage.first:
-        other += table + arch.positions * arch.hidden
+        other += arch.positions * arch.hidden + (0 if arch.tied else table)
     if stage.last:
-        other += params.norm(arch) + (0 if arch.tied and stage.first else table)
-    return stored_bytes(matrices, work.weights) + stored_bytes(other, work.other)
+        other += params.norm(arch)
+    if stage.last or (stage.first and arch.tied):
+        head = table
+    if work.head is None:
+        return stored_bytes(matrices, work.weights) + stored_bytes(other + head, work.other)
+    return stored_bytes(matrices, work.weights) + stored_bytes(other, work.other) + stored_bytes(head, work.head)
 
 
 def _matrices(layer: Layer, hidden: int, parallel: Parallel) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from runner.estimate.kernels import Kernels
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -115,6 +117,12 @@ class Work:
     """Prompt tokens processed at a time; 0 = the whole prompt."""
     expert_skew: float = 0.0
     """0 = tokens choose experts evenly; 1 = all tokens choose the same."""
+    head: Precision | None = None
+    """Of the output head, and of the table that it shares with the embedding; None = as ``other``."""
+
+    @property
+    def head_stored(self) -> Precision:
+        return self.head or self.other
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,11 @@ class Machine:
     """Generation and lanes: ``5 x16``; the link between GPUs without NVLink."""
     price_per_hour: float = 0.0
     """Money for an hour of one GPU; 0 = unknown."""
+
+    @property
+    def rated(self) -> bool:
+        """A datasheet says how fast it is. Of a CPU none does."""
+        return self.bandwidth_gbps > 0 and bool(self.tflops)
 
 
 Level = Literal["ideal", "model", "measured"]
@@ -260,6 +273,8 @@ class Compared:
     measured: float
     reason: str
     """Where most of the difference comes from."""
+    levels: dict[str, float] = field(default_factory=dict)
+    """The figure at every level that can be told, under the level's title; empty = only the estimate's own is."""
 
     @property
     def ratio(self) -> float:
@@ -285,3 +300,10 @@ class Estimate:
     notes: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     """Measurement beside theory, where one was given."""
+    kernels: Kernels | None = None
+    """Of the level ``measured``: what its times are made of."""
+
+    @property
+    def on_paper(self) -> Efficiency:
+        """The level of what is worked out operator by operator: the estimate's own, ideal where that is measured."""
+        return self.efficiency if self.kernels is None else Efficiency()

@@ -262,10 +262,10 @@ def _tables(arch: Architecture, work: Work, parallel: Parallel, step: _Step) -> 
         name="lm_head",
         count=1,
         flops=2.0 * head * rows,
-        weight_bytes=head * small,
+        weight_bytes=head * work.head_stored.bits / 8,
         kv_bytes=0.0,
         activation_bytes=rows * (arch.hidden * small + arch.vocab / parallel.tensor * _LOGIT_BYTES),
-        compute=work.other.compute,
+        compute=work.head_stored.compute,
     )
 
 

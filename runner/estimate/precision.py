@@ -66,9 +66,11 @@ _ALIASES = {
     "f16": "float16",
     "awq": "int4_g128_zp4",
     "gptq": "int4_g128_zp4",
+    "w8a16": "int8_g128_s32",
+    "w4a16": "int4_g128_s32",
 }
 """AWQ and GPTQ checkpoints hold a 16-bit scale and a packed 4-bit zero for 128 weights, GPTQ also where it is
-symmetric."""
+symmetric. ``w8a16`` and ``w4a16``, as ``kernel=mini_llm`` calls them, have a 32-bit scale for 128 weights."""
 
 _GROUPED = re.compile(r"int([2-8])_g([1-9][0-9]{0,4})(_s32)?(_zp(4|8|16)?)?")
 _GROUPED_HELP = (

@@ -11,15 +11,16 @@ from rich.console import Console
 
 from runner.build.api import build
 from runner.build.model import BuildRequest, CompileError, Program
-from runner.config.points import Point, Skipped
+from runner.config.points import Point, Skipped, write_inputs
 from runner.config.secrets import redact_overrides, redact_text
-from runner.execute import planning
+from runner.execute import kernel_needs, planning
 from runner.execute.about import about
 from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
 from runner.execute.estimating import page_of
 from runner.execute.evidence import keep
 from runner.execute.experiment import folder_of
+from runner.execute.kernel_sets import Found
 from runner.execute.planning import Experiment
 from runner.execute.single import Single
 from runner.execute.targets import Targets
@@ -69,6 +70,8 @@ class Command:
     sweep_id: str
     console: Console = field(default_factory=lambda: Terminal(highlight=False))
     pool: WorkerPool = field(default_factory=WorkerPool)
+    _first: list[Experiment] = field(default_factory=list)
+    """What is measured for estimates among ``experiments``, before any of those."""
     _ceilings: DeviceCeilings = field(init=False)
     _built: dict[BuildRequest, Program | CompileError] = field(default_factory=dict)
 
@@ -124,10 +127,14 @@ class Command:
         recorder = Recorder(self.experiments[0].config.tracking, folder, sweep, project_dir())
         status, problem = SweepStatus.FINISHED, ""
         self._keep_evidence(folder)
-        with SweepProgress(len(self.experiments), self.console) as progress:
+        with SweepProgress(len(self._all), self.console) as progress:
             try:
                 self._build(progress)
+                measured: dict[Path, list[Found]] = {}
+                for experiment in self._first:
+                    measured[experiment.point.folder] = self._measure_first(experiment, progress, recorder)
                 for experiment in self.experiments:
+                    kernel_needs.supply(experiment, measured)
                     self._run_experiment(experiment, progress, recorder)
             except KeyboardInterrupt:
                 self.pool.discard()
@@ -144,7 +151,7 @@ class Command:
         if problem:
             self._line(f"stopped: {problem}; what was finished before is kept")
         footer = [
-            *(headlines(recorder.results) if len(self.experiments) == 1 else ()),
+            *(headlines(recorder.results) if len(self._all) == 1 else ()),
             *profiled_lines(recorder.results),
             f"results: {folder}",
             *self._reports(folder),
@@ -178,25 +185,44 @@ class Command:
             return [f"reports: {folder}/*/{REPORT}"]
         return [f"report: {path}" for path in written]
 
+    @property
+    def _all(self) -> list[Experiment]:
+        return [*self._first, *self.experiments]
+
     def _plan(self) -> None:
         targets = Targets(lambda key: ask_devices(self.pool, key))
         notes: dict[str, None] = {}
         for experiment in self.experiments:
-            target, experiment.devices = targets.of(experiment.config)
-            if target.note:
-                notes[target.note] = None
-            planning.plan(experiment, target)
+            self._plan_one(experiment, targets, notes)
+        first = kernel_needs.needed(self.experiments)
+        for experiment in first:
+            self._plan_one(experiment, targets, notes)
+        self._first = kernel_needs.possible(first, self.experiments)
         for note in notes:
             self._line(note)
 
+    def _plan_one(self, experiment: Experiment, targets: Targets, notes: dict[str, None]) -> None:
+        target, experiment.devices = targets.of(experiment.config)
+        if target.note:
+            notes[target.note] = None
+        planning.plan(experiment, target)
+
+    def _measure_first(self, experiment: Experiment, progress: SweepProgress, recorder: Recorder) -> list[Found]:
+        """Runs and files what estimates wait for."""
+        write_inputs(experiment.point)
+        before = len(recorder.results)
+        self._run_experiment(experiment, progress, recorder)
+        recorder.flush(force=True)
+        return kernel_needs.measured(experiment, recorder.results[before:])
+
     def _build(self, progress: SweepProgress) -> None:
-        wanted = [request for e in self.experiments for request in e.requests.values()]
+        wanted = [request for e in self._all for request in e.requests.values()]
         progress.start("compiling")
         self._built.update(build(wanted))
 
     def _keep_evidence(self, folder: Path) -> None:
         try:
-            keep(folder, self.experiments)
+            keep(folder, self._all)
         except DocumentError as error:  # a full disk, say: the results themselves will tell
             self._line(f"no evidence: {error}")
 
@@ -214,7 +240,7 @@ class Command:
         try:
             for result in run.measure(self._built, self.pool, ceilings):
                 self._note_checks(result, progress)
-            if len(self.experiments) == 1 and experiment.plan and experiment.plan.shape_line:
+            if len(self._all) == 1 and experiment.plan and experiment.plan.shape_line:
                 progress.note(experiment.plan.shape_line)
             run.profile(self._built)
         except KeyboardInterrupt:
@@ -233,7 +259,7 @@ class Command:
 
     def _note_checks(self, result: Result, progress: SweepProgress) -> None:
         """One line per check, where the command has a single experiment."""
-        if len(self.experiments) == 1:
+        if len(self._all) == 1:
             for check in result.checks:
                 progress.note(check_line(check))
 

@@ -42,6 +42,9 @@ def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
             planning.plan(experiment, _target(experiment.config))
         except ConfigError as error:
             experiment.refused = (Status.INVALID_CONFIG, str(error))
+        if experiment.needs is not None:
+            console.print(f"  first it is measured: {escape(experiment.needs.repeat)}")
+            continue
         if experiment.plan is None:
             refused += 1
             assert experiment.refused is not None
@@ -58,7 +61,7 @@ def _target(config: Config) -> Target:
     if config.kernel.kind == "command":
         return targets.program_target(config)[0]
     if config.kernel.kind == "estimate":
-        return target_of(targets.paper_gpu(config.gpu))
+        return target_of(targets.estimate_gpu(config))
     return targets.static_target(config.gpu)
 
 

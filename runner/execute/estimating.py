@@ -13,9 +13,10 @@ from runner.config.schema import Config, Gpu
 from runner.config.schema import Estimate as Settings
 from runner.estimate import architecture, beside, calibration, precision
 from runner.estimate.estimate import estimate
+from runner.estimate.kernels import Kernels
 from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
 from runner.execute.measurements import measurements
-from runner.execute.targets import known_gpus, paper_gpu
+from runner.execute.targets import estimate_gpu, known_gpus
 from runner.plan.bare import make_bare_plan
 from runner.plan.model import Plan, Target
 from runner.plan.target import MIB
@@ -29,38 +30,45 @@ _CONSTANTS = ("bandwidth", "compute", "layer_us", "all_reduce_us", "sequence_us"
 """Keys of ``estimate`` that count with ``efficiency=model`` only."""
 
 
-def make_estimate(config: Config, overrides: Sequence[str] = ()) -> Estimate:
-    """With notes on what ``overrides``, the lines by which the point was composed, give in vain.
+def make_estimate(config: Config, overrides: Sequence[str] = (), kernels: Kernels | None = None) -> Estimate:
+    """With notes on what ``overrides``, the lines by which the point was composed, give in vain. ``kernels``: the
+    measured ones, for ``efficiency=measured``.
 
     Raises ``ConfigError`` for a model, precision, GPU or file that cannot be estimated with.
     """
+    settings = config.estimate
+    made = estimate(
+        architecture.of(config.model),
+        work_of(config),
+        Parallel(settings.tensor, settings.pipeline, settings.expert),
+        machine_of(estimate_gpu(config)),
+        efficiency_of(config, kernels),
+        int(settings.reserve_gb * 1e9),
+        settings.memory_share,
+        kernels,
+    )
+    made = replace(made, notes=(*made.notes, *_unused(config, overrides)))
+    found = measurements(config, made)
+    return beside.compared(made, found, model_efficiency(settings)) if found else made
+
+
+def work_of(config: Config) -> Work:
+    """What is asked of the model. Raises ``ConfigError`` for a precision that there is not."""
     settings, shape = config.estimate, config.shape
-    arch = architecture.of(config.model)
-    work = Work(
+    return Work(
         batch=shape.batch,
         prompt=shape.prompt,
         output=shape.output,
         weights=_precision("weights", settings.weights),
         kv=_precision("kv", settings.kv),
         other=_precision("other", settings.other),
+        head=_precision("head", settings.head) if settings.head else None,
         prefix_share=settings.prefix_share,
         speculative=settings.speculative,
         acceptance=settings.acceptance,
         chunk=settings.chunk,
         expert_skew=settings.expert_skew,
     )
-    made = estimate(
-        arch,
-        work,
-        Parallel(settings.tensor, settings.pipeline, settings.expert),
-        machine_of(paper_gpu(config.gpu)),
-        efficiency_of(config),
-        int(settings.reserve_gb * 1e9),
-        settings.memory_share,
-    )
-    made = replace(made, notes=(*made.notes, *_unused(config, overrides)))
-    found = measurements(settings, made)
-    return beside.compared(made, found, model_efficiency(settings)) if found else made
 
 
 def _precision(key: str, name: str) -> Precision:
@@ -88,9 +96,12 @@ def machine_of(gpu: Gpu) -> Machine:
     )
 
 
-def efficiency_of(config: Config) -> Efficiency:
-    """``ideal``, ``model`` with the section's constants, or those of a file of ``python -m runner.calibrate``."""
+def efficiency_of(config: Config, kernels: Kernels | None = None) -> Efficiency:
+    """``ideal``, ``model`` with the section's constants, ``measured`` by ``kernels``, or the constants of a file of
+    ``python -m runner.calibrate``."""
     settings = config.estimate
+    if kernels is not None:
+        return Efficiency(level="measured", source=kernels.place)
     if settings.efficiency == "ideal":
         return Efficiency()
     if settings.efficiency == "model":
@@ -112,7 +123,7 @@ def make_estimate_plan(config: Config, target: Target, made: Estimate) -> Plan:
         "prompt": made.work.prompt,
         "output": made.work.output,
     }
-    unset = (key for key in ("measured", "engine") if not getattr(settings, key))
+    unset = (key for key in ("measured", "engine", "kernels", "head") if not getattr(settings, key))
     left_out = (*_TARGETS, *unset, *(() if settings.efficiency == "model" else _CONSTANTS))
     params.update({key: value for key, value in vars(settings).items() if key not in left_out})
     params.update({f"target_{key}": getattr(settings, key) for key in _TARGETS if getattr(settings, key)})

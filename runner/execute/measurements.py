@@ -7,29 +7,54 @@ import re
 from pathlib import Path
 
 from runner.config.errors import ConfigError, choose_from
-from runner.config.schema import Estimate as Settings
+from runner.config.schema import Config
 from runner.estimate import measured, precision
 from runner.estimate.beside import FIGURES, Measurement, of_load
 from runner.estimate.measured import Row
 from runner.estimate.model import Estimate, Work
+from runner.execute import decoder_runs
+from runner.execute.kernel_sets import Found
+from runner.execute.result_files import below
 from runner.result import document
 from runner.result.document import FILE_NAME, DocumentError
 from runner.result.model import Result, Status
 
 
-def measurements(settings: Settings, made: Estimate) -> list[Measurement]:
+def measurements(config: Config, made: Estimate) -> list[Measurement]:
     """Nothing where none is asked for. Raises ``ConfigError`` naming the file and what was looked for in it."""
+    settings = config.estimate
     if not settings.measured:
         return []
     path = Path(settings.measured).expanduser()
     where = f"estimate.measured={settings.measured}"
-    if not path.exists():
-        raise ConfigError(f"{where}: no such file; needed is a {FILE_NAME}, the folder of one, or a CSV of loads")
-    if not path.is_dir() and path.suffix != ".json":
+    filed = decoder_runs.in_store(settings.measured, config, made)
+    if filed is None and not path.exists():
+        raise ConfigError(
+            f"{where}: no such file; needed is a {FILE_NAME}, the folder of one, a CSV of loads, "
+            f"{decoder_runs.STORE} or {decoder_runs.RUN}<id>"
+        )
+    if filed is None and not path.is_dir() and path.suffix != ".json":
+        if made.kernels is not None:
+            raise ConfigError(
+                f"{where}: its rows are of a server, whose times estimate.efficiency=measured does not tell; use "
+                "ideal, model or a file of constants"
+            )
         return _of_rows(settings.engine, where, path, made)
     if settings.engine:
         raise ConfigError(f"estimate.engine={settings.engine}: chooses rows of a CSV, and {where} is a result")
+    found = filed if filed is not None else _decoder_results(where, path)
+    if found:
+        return decoder_runs.measurements(where, found, made, _cause)
     return [_of_result(where, path)]
+
+
+def _decoder_results(where: str, path: Path) -> list[Found]:
+    """The variants of this repository's own decoder at ``path`` or in the folders in it; nothing where it is the result
+    of another program."""
+    own = path / FILE_NAME if path.is_dir() else path
+    files = [own] if own.is_file() else sorted(path.glob(f"*/{FILE_NAME}"))
+    found = [one for file in files for one in below(where, file)]
+    return [one for one in found if one.result.kernel == decoder_runs.DECODER]
 
 
 def _of_result(where: str, path: Path) -> Measurement:

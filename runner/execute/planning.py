@@ -14,8 +14,12 @@ from runner.config.errors import ConfigError
 from runner.config.points import Point
 from runner.config.schema import Config
 from runner.diagnose.rules import Rule, rules
+from runner.estimate import architecture
+from runner.estimate.kernels import Kernels
 from runner.estimate.model import Estimate
-from runner.execute.estimating import make_estimate, make_estimate_plan
+from runner.execute import kernel_times
+from runner.execute.estimating import make_estimate, make_estimate_plan, work_of
+from runner.execute.kernel_sets import Wanted
 from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
 from runner.paths import cuda_src_dir
@@ -55,6 +59,12 @@ class Experiment:
     """What ``compare_to`` names."""
     estimate: Estimate | None = None
     """``kernel=estimate``: what its only variant says. Arithmetic alone, so that planning it is making it."""
+    kernels: Kernels | None = None
+    """Of an estimate by measured kernels: their times."""
+    wanted: Wanted | None = None
+    """Which kernels those are."""
+    needs: Point | None = None
+    """What measures them, where nobody has yet: to be run before this is planned once more."""
 
     @property
     def config(self) -> Config:
@@ -102,8 +112,24 @@ def _check_weights(config: Config, made: Plan) -> None:
                 weights.check_dims(path, buffer.name, buffer.dims)
 
 
+def _find_kernels(experiment: Experiment, target: Target) -> None:
+    """The measured kernels of an estimate that asks for them, or what has to be run for them."""
+    point = experiment.point
+    if not kernel_times.asked(point.config) or experiment.kernels is not None:
+        return
+    model = point.config.model
+    architecture.of(model)  # what it refuses is said before anything is measured
+    experiment.wanted = kernel_times.wanted(point, model, work_of(point.config), target)
+    found = kernel_times.find(point.config, experiment.wanted)
+    if isinstance(found, str):
+        experiment.needs = kernel_times.to_measure(point, model, experiment.wanted, found)
+    else:
+        experiment.kernels = found
+
+
 def plan(experiment: Experiment, target: Target) -> None:
-    """Fills in plan, settings and compile requests, or the reason for refusing."""
+    """Fills in plan, settings and compile requests, or the reason for refusing; ``needs`` alone where kernels of an
+    estimate have yet to be measured."""
     config = experiment.config
     try:
         experiment.rules = rules(experiment.point.config_dirs)
@@ -114,7 +140,10 @@ def plan(experiment: Experiment, target: Target) -> None:
             experiment.plan = make_command_plan(config, target, experiment.point.shown)
             return
         if config.kernel.kind == "estimate":
-            experiment.estimate = make_estimate(config, experiment.point.shown)
+            _find_kernels(experiment, target)
+            if experiment.needs is not None:
+                return
+            experiment.estimate = make_estimate(config, experiment.point.shown, experiment.kernels)
             experiment.plan = make_estimate_plan(config, target, experiment.estimate)
             return
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))

@@ -14,11 +14,12 @@ from runner.backend.host.machine import device_info
 from runner.backend.nvml import GpuState, detect
 from runner.build import cuda as nvcc
 from runner.build.model import CompilerMissing
+from runner.config.check_estimate import MEASURED
 from runner.config.schema import Config, Gpu
 from runner.paths import conf_dir
 from runner.plan.errors import PlanError
 from runner.plan.model import Target
-from runner.plan.target import check_named, recognise, target_of, with_device
+from runner.plan.target import MIB, check_named, recognise, target_of, with_device
 from runner.worker.client import WorkerKey
 
 Ask = Callable[[WorkerKey], Sequence[DeviceInfo]]
@@ -38,7 +39,7 @@ class Targets:
         """The target as the devices really are, and the devices. Raises ``PlanError`` for a GPU that is not here,
         and whatever ``ask`` raises."""
         if config.kernel.kind == "estimate":
-            return target_of(paper_gpu(config.gpu)), ()
+            return target_of(estimate_gpu(config)), ()
         target = static_target(config.gpu)
         if config.kernel.kind == "command":
             return program_target(config)
@@ -104,6 +105,22 @@ def _as_found(target: Target, infos: Sequence[DeviceInfo]) -> Target:
         memory_bytes=min(info.memory_bytes for info in infos),
     )
     return found if found.title else replace(found, title=first.name)
+
+
+def estimate_gpu(config: Config) -> Gpu:
+    """What an estimate is for: a GPU as ``paper_gpu`` has it, or, where its times are measured ones, this CPU with the
+    memory that it has. Raises ``PlanError``."""
+    if config.estimate.efficiency == MEASURED and config.gpu.backend == "host":
+        return replace(config.gpu, memory_mib=device_info(0).memory_bytes // MIB)
+    return paper_gpu(config.gpu)
+
+
+def runs_here(name: str) -> str:
+    """Why this machine cannot run an experiment on the device called so; empty where it can."""
+    here = _auto()
+    if name in ("host", here.name):
+        return ""
+    return f"this machine has no {name} that can be used ({here.note or f'it has {here.title}'})"
 
 
 def paper_gpu(gpu: Gpu) -> Gpu:

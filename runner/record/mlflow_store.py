@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from runner.record import artifacts, database, fields, links, probe
+from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable
 from runner.record.note import note
 from runner.record.spool import Sweep, SweepStatus
@@ -109,6 +110,21 @@ class MlflowStore:
             status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
             return self._finish(run, status.value, end)
 
+    def search(self, kernel: str, params: Mapping[str, str]) -> list[Filed]:
+        """Every run of a family with these parameters, the newest first; nothing where there is no such family."""
+        with self._translated():
+            experiment = self._client.get_experiment_by_name(kernel)
+            if experiment is None:
+                return []
+            query = " and ".join(f"params.`{key}` = '{value}'" for key, value in params.items() if "'" not in value)
+            order = ["attributes.start_time DESC"]
+            return [_filed(run) for run in self._pages(str(experiment.experiment_id), query, order)]
+
+    def run(self, run_id: str) -> Filed:
+        """One run by its id."""
+        with self._translated():
+            return _filed(self._client.get_run(run_id))
+
     def experiment_id(self, kernel: str) -> str:
         """The MLflow experiment of a family; made when missing."""
         with self._translated():
@@ -135,19 +151,23 @@ class MlflowStore:
         key = (experiment, sweep_id or result_id)
         if key not in self._known:
             found: dict[str, Run] = {}
-            token = None
             query = f"tags.sweep_id = '{sweep_id}'" if sweep_id else f"tags.result_id = '{result_id}'"
-            while True:
-                page = self._client.search_runs([experiment], query, max_results=1000, page_token=token)
-                for run in page:
-                    found[run.data.tags.get("result_id", sweep_id)] = run
-                    if run.info.status != "RUNNING":
-                        self._finished.add(run.info.run_id)
-                token = page.token
-                if not token:
-                    break
+            for run in self._pages(experiment, query):
+                found[run.data.tags.get("result_id", sweep_id)] = run
+                if run.info.status != "RUNNING":
+                    self._finished.add(run.info.run_id)
             self._known[key] = found
         return self._known[key]
+
+    def _pages(self, experiment: str, query: str, order: list[str] | None = None) -> Iterator[Run]:
+        """Every run that a search finds, page by page."""
+        token = None
+        while True:
+            page = self._client.search_runs([experiment], query, max_results=1000, order_by=order, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
 
     def _log(
         self,
@@ -210,6 +230,11 @@ class MlflowStore:
                 raise
             # MLflow, SQLAlchemy, requests and cloud clients each raise their own kinds.
             raise TrackingUnavailable(probe.explain(self.location, error)) from None
+
+
+def _filed(run: Run) -> Filed:
+    data = run.data
+    return Filed(str(run.info.run_id), dict(data.params), dict(data.metrics), dict(data.tags), run.info.start_time or 0)
 
 
 def _client(location: Location) -> MlflowClient:

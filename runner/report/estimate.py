@@ -15,24 +15,12 @@ from runner.estimate.change import changes
 from runner.estimate.model import Estimate, Machine, Phase
 from runner.estimate.times import operator_bound, operator_s
 from runner.report import markdown
+from runner.report.block import Block
+from runner.report.kernels import kernel_blocks
 from runner.report.numbers import NONE, digits, size, time
 
 _BAR = 32
 """Characters of the memory bar."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A heading, what is said under it, and a table."""
-
-    title: str
-    lines: tuple[str, ...] = ()
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    left: int = 1
-    """Columns that are text."""
-    told: bool = False
-    """The last column is text too."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +37,7 @@ def page(made: Estimate, gpus: Sequence[Machine]) -> Page:
     several = f"{parallel.gpus} × " if parallel.gpus > 1 else ""
     spread = _listed(tensor=parallel.tensor, pipeline=parallel.pipeline, expert=parallel.expert)
     what = [f"weights {work.weights.name}", f"KV {work.kv.name}", f"the rest {work.other.name}"]
+    what += [f"output head {work.head.name}"] if work.head else []
     sizes = [f"batch {work.batch}", f"prompt {work.prompt}", f"output {work.output} tokens"]
     extras = [
         f"{100 * work.prefix_share:g} % of each prompt cached" if work.prefix_share else "",
@@ -60,16 +49,14 @@ def page(made: Estimate, gpus: Sequence[Machine]) -> Page:
         "; ".join(filter(None, [", ".join(what), ", ".join(sizes), *extras, spread])),
         f"Figures: {arch.source}." if arch.source else "",
     )
-    blocks = [
-        _parameters(made),
-        _memory(made),
-        _times(made),
-        _compared(made),
-        _phases(made),
-        _operators(made, made.decode),
-    ]
-    blocks += [_operators(made, made.prefill), _changes(made, gpus), _notes(made)]
-    title = f"{arch.name} on {several}{made.machine.name}, on paper"
+    blocks = [_parameters(made), _memory(made), _times(made), _compared(made), _phases(made)]
+    if made.kernels:
+        blocks += kernel_blocks(made.kernels)
+    else:
+        blocks += [_operators(made, made.decode), _operators(made, made.prefill), _changes(made, gpus)]
+    blocks.append(_notes(made))
+    how = "from its measured kernels" if made.kernels else "on paper"
+    title = f"{arch.name} on {several}{made.machine.name}, {how}"
     return Page(title, tuple(filter(None, lines)), tuple(block for block in blocks if block.lines or block.rows))
 
 
@@ -121,16 +108,16 @@ def bar(made: Estimate) -> str:
 
 
 def _times(made: Estimate) -> Block:
-    level = {"ideal": "ideal roofline", "model": "roofline with an efficiency model", "measured": "measured kernels"}
     rows = []
     for name, title, unit in _TIMES:
         if name in made.metrics:
             scale = 1e-3 if unit == " kJ" else 1.0
             rows.append((title, f"{digits(scale * made.metrics[name])}{unit}"))
-    said = f"Level: {level[made.efficiency.level]}; from {made.efficiency.source}."
+    said = f"Level: {_LEVELS[made.efficiency.level]}; from {made.efficiency.source}."
     return Block("Times", (said,), ("figure", "value"), tuple(rows))
 
 
+_LEVELS = {"ideal": "ideal roofline", "model": "roofline with an efficiency model", "measured": "measured kernels"}
 _TIMES = (
     ("ttft_ms", "time to the first token (TTFT)", " ms"),
     ("tpot_ms", "time per output token (TPOT)", " ms"),
@@ -149,24 +136,20 @@ _TIMES = (
 
 
 def _compared(made: Estimate) -> Block:
-    """Empty without a measurement."""
+    """Empty without a measurement. Where every level is told they take the place of the estimate's own."""
     several = len({row.measured_by for row in made.compared}) > 1
-    rows = tuple(
-        (
-            _FIGURES[row.figure] + (f", {row.measured_by}" if several else ""),
-            *(
-                _ms(number) if row.figure.endswith("_ms") else digits(number)
-                for number in (row.theoretical, row.measured)
-            ),
-            f"{digits(row.ratio)}×",
-            row.reason,
-        )
-        for row in made.compared
-    )
+    levels = tuple(dict.fromkeys(level for row in made.compared for level in row.levels))
+    rows = []
+    for row in made.compared:
+        told = [row.levels[level] for level in levels] if levels else [row.theoretical]
+        numbers = (_ms(each) if row.figure.endswith("_ms") else digits(each) for each in (*told, row.measured))
+        named = _FIGURES[row.figure] + (f", {row.measured_by}" if several else "")
+        rows.append((named, *numbers, f"{digits(row.ratio)}×", row.reason))
     sources = dict.fromkeys(f"{row.measured_by} ({row.source})" for row in made.compared)
-    said = (f"Measured: {', '.join(sources)}. The ratio is measured over theoretical.",) if rows else ()
-    head = ("figure", "theoretical", "measured", "ratio", "main reason")
-    return Block("Theory beside measurement", said, head, rows, told=True)
+    over = f"the level {_LEVELS[made.efficiency.level]}" if levels else "theoretical"
+    said = (f"Measured: {', '.join(sources)}. The ratio is measured over {over}.",) if rows else ()
+    head = ("figure", *(levels or ("theoretical",)), "measured", "ratio", "main reason")
+    return Block("Theory beside measurement", said, head, tuple(rows), told=True)
 
 
 _FIGURES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "tokens_per_s": "tokens/s"}
@@ -181,9 +164,10 @@ def _phases(made: Estimate) -> Block:
         rows.append(
             (_PHASES[phase], label, digits(found[f"flops_{suffix}"]), size(found[f"bytes_{suffix}"]), digits(intensity))
         )
+    level = "By the ideal roofline, not by the measured kernels." if made.kernels and made.machine.rated else ""
     ridge = f"The ridge is at {digits(found['ridge_intensity'])} FLOP/byte." if "ridge_intensity" in found else ""
     head = ("phase", "bound", "FLOP", "bytes", "FLOP/byte")
-    return Block("What bounds it", tuple(filter(None, [ridge])), head, tuple(rows), left=2)
+    return Block("What bounds it", tuple(filter(None, [level, ridge])), head, tuple(rows), left=2)
 
 
 _PHASES = {"prefill": "prefill of the batch", "decode": "one decode step"}

@@ -17,6 +17,7 @@ from runner.estimate.times import operator_bound, operator_s
 from runner.report import theory
 from runner.report.estimate import Page, text
 from runner.report.experiment import REPORT
+from runner.report.kernels import kernels_csv
 from runner.report.plots import COLOURS, MARKERS, blank, finish, scale_x, tick
 from runner.result.document import write_text
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OPERATORS = "operators.csv"
+KERNELS = "kernels.csv"
 MEMORY = "memory_over_context.png"
 TOKENS = "tokens_over_batch.png"
 _COLUMNS = (
@@ -40,8 +42,13 @@ def write(made: Estimate, page: Page, folder: Path) -> list[str]:
     write_text(folder / REPORT, text(page))
     write_text(folder / OPERATORS, operators_csv(made))
     memory_figure(made, over_context(made)).savefig(folder / MEMORY, dpi=110)
-    tokens_figure(made, over_batch(made)).savefig(folder / TOKENS, dpi=110)
-    written = [REPORT, OPERATORS, MEMORY, TOKENS]
+    written = [REPORT, OPERATORS, MEMORY]
+    if made.kernels:
+        write_text(folder / KERNELS, kernels_csv(made.kernels))
+        written.append(KERNELS)
+    else:  # kernels were measured at one batch
+        tokens_figure(made, over_batch(made)).savefig(folder / TOKENS, dpi=110)
+        written.append(TOKENS)
     if made.compared:
         write_text(folder / theory.TABLE, theory.table_csv(made))
         written.append(theory.TABLE)
@@ -49,15 +56,19 @@ def write(made: Estimate, page: Page, folder: Path) -> list[str]:
 
 
 def operators_csv(made: Estimate) -> str:
-    """A line per phase and operator of one GPU; times in microseconds, without the fixed ones."""
+    """A line per phase and operator of one GPU; times in microseconds, without the fixed ones, on paper: none where the
+    machine has no datasheet."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["phase", "operator", *_COLUMNS, "bound", "time_us"])
+    writer.writerow(["phase", "operator", *_COLUMNS, "bound", "time_us", "level"])
     for phase in (made.prefill, made.decode):
         for one in phase.operators:
-            bound = operator_bound(one, made.machine, made.efficiency)
-            time_us = 1e6 * operator_s(one, made.machine, made.efficiency)
-            writer.writerow([phase.name, one.name, *(getattr(one, name) for name in _COLUMNS), bound, time_us])
+            rated = made.machine.rated
+            bound = operator_bound(one, made.machine, made.on_paper) if rated else ""
+            time_us = 1e6 * operator_s(one, made.machine, made.on_paper) if rated else ""
+            writer.writerow(
+                [phase.name, one.name, *(getattr(one, name) for name in _COLUMNS), bound, time_us, made.on_paper.level]
+            )
     return stream.getvalue()
 
 
@@ -150,7 +161,8 @@ def _write_curves(estimates: Sequence[Estimate], folder: Path) -> list[Path]:
 def _first_fitting(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Those of which at least one sequence fits: what fits as it is first, then by the number of GPUs."""
     return sorted(
-        (one for one in estimates if one.metrics["max_batch"]), key=lambda one: (not one.memory.fits, one.parallel.gpus)
+        (one for one in estimates if one.metrics["max_batch"] and not one.kernels),
+        key=lambda one: (not one.memory.fits, one.parallel.gpus),
     )
 
 

@@ -23,15 +23,17 @@ _MARGIN = 1.3
 
 
 def table_csv(made: Estimate) -> str:
-    """A line per measurement and figure; milliseconds, or tokens per second."""
+    """A line per measurement and figure; milliseconds, or tokens per second. Where every level is told, each has a
+    column at the end."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["measured_by", "source", "figure", "level", "theoretical", "measured", "ratio", "main_reason"])
+    levels = list(dict.fromkeys(level for row in made.compared for level in row.levels))
+    head = ["measured_by", "source", "figure", "level", "theoretical", "measured", "ratio", "main_reason"]
+    writer.writerow([*head, *(level.replace(" ", "_") for level in levels)])
     for row in made.compared:
         level = made.efficiency.level
-        writer.writerow(
-            [row.measured_by, row.source, row.figure, level, row.theoretical, row.measured, row.ratio, row.reason]
-        )
+        told = [row.measured_by, row.source, row.figure, level, row.theoretical, row.measured, row.ratio, row.reason]
+        writer.writerow([*told, *(row.levels.get(level, "") for level in levels)])
     return stream.getvalue()
 
 

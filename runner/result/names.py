@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.config.check_command import OWN_METRICS
 
-_TOLD = ("weights", "bound_prefill", "bound_decode", "level")
+_TOLD = ("weights", "bound_prefill", "bound_decode", "level", "kernels_from")
 """Of an estimate: what its variant is named after, and what it found and how."""
 GROUP_KEYS = ("argv", "dtype", "variant", "kernel", "gpu", "model", "shape", "backend", "seed", *_TOLD)
 """Entries of ``Result.params`` that are no dimension of the family."""

@@ -55,6 +55,18 @@ def test_a_value_out_of_range_is_refused(key: str, value: float, allowed: str) -
     assert allowed in message
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("tensor", 2), ("pipeline", 2), ("expert", 2), ("prefix_share", 0.5), ("speculative", 3), ("chunk", 512)],
+)
+def test_measured_kernels_are_those_of_one_gpu_and_a_whole_prompt(key: str, value: float) -> None:
+    message = refused(config(efficiency="measured", **{key: value}))
+    assert message.startswith(f"estimate.{key}={value}: must be ")
+    assert "with estimate.efficiency=measured" in message
+    check_estimate(config(efficiency="measured", kernels="results"))
+    assert refused(config(kernels="results")).startswith("estimate.kernels=results: counts with")
+
+
 @pytest.mark.parametrize(("key", "value"), [("prompt", 0), ("output", 0), ("batch", 2**40)])
 def test_lengths_are_positive_and_countable(key: str, value: int) -> None:
     wrong = config()

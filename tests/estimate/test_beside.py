@@ -7,6 +7,7 @@ import pytest
 from runner.estimate import beside, precision
 from runner.estimate.beside import Measurement, compared, of_load, terms, theory
 from runner.estimate.estimate import estimate
+from runner.estimate.kernels import Timing, combined
 from runner.estimate.model import Efficiency, Estimate, Parallel, Work
 from tests.estimate.machines import gpu
 from tests.estimate.models import named
@@ -111,3 +112,40 @@ def test_the_figures_are_metrics_with_the_name_of_each_of_several() -> None:
     loads = [of_load(name, "m.csv", 0.2, 0.02, 4, 1024) for name in ("vllm", "trtllm")]
     both = compared(made(), loads, MODEL).metrics
     assert {"measured_ttft_ms_vllm", "tpot_over_theory_trtllm"} <= set(both) and "measured_ttft_ms" not in both
+
+
+def by_kernels(tpot_us: float = 15_000.0) -> Estimate:
+    """The estimate of ``made``, with measured kernels of a millisecond a prefill."""
+    kernels = combined([Timing("prefill_all", 1000.0, 1, "run a")], [Timing("decode_all", tpot_us, 1, "run b")], "here")
+    one = made()
+    level = Efficiency(level="measured", source="here")
+    return estimate(one.architecture, one.work, Parallel(), one.machine, level, 2 * 10**9, 0.9, kernels)
+
+
+def test_measured_kernels_stand_beside_the_levels_on_paper() -> None:
+    one = compared(by_kernels(), [run(tpot_ms=15.5, tokens_per_s=258.0)], MODEL)
+    tpot, rate = one.compared
+    assert list(tpot.levels) == ["ideal", "model", "measured kernels"]
+    assert tpot.levels["measured kernels"] == tpot.theoretical == pytest.approx(15.0)
+    assert tpot.levels["ideal"] == pytest.approx(made().metrics["tpot_ms"])
+    assert tpot.levels["model"] == pytest.approx(made(efficiency=MODEL).metrics["tpot_ms"])
+    assert tpot.reason == "0.5 ms are not in the kernels: gaps between them, launches, the host"
+    assert rate.reason == "follows from TPOT"
+    assert one.metrics["ideal_tpot_ms"] == tpot.levels["ideal"]
+    assert one.metrics["tpot_over_theory"] == pytest.approx(15.5 / 15)
+    (faster,) = compared(by_kernels(), [run(tpot_ms=14.0)], MODEL).compared
+    assert faster.reason == "the kernels, each measured alone with empty caches, take 1 ms more than among each other"
+
+
+def test_measured_kernels_do_not_tell_of_a_server() -> None:
+    with pytest.raises(ValueError, match="do not tell the times of a server"):
+        compared(by_kernels(), [of_load("vllm", "m.csv", 0.073, 7.93e-3, 4, 1024)], MODEL)
+
+
+def test_the_names_of_those_that_measured_part_only_what_several_measured() -> None:
+    graph = Measurement("graph", "a", {"tpot_ms": 16.0}, served=False)
+    eager = Measurement("eager", "b", {"tpot_ms": 20.0}, served=False)
+    prefill = Measurement("prefill", "c", {"ttft_ms": 300.0}, served=False, levels=True)
+    found = compared(made(), [graph, eager, prefill], MODEL).metrics
+    assert (found["measured_tpot_ms_graph"], found["measured_tpot_ms_eager"]) == (16.0, 20.0)
+    assert found["measured_ttft_ms"] == 300.0 and "model_ttft_ms" in found and "model_tpot_ms" not in found

@@ -299,3 +299,14 @@ def test_llama3_8b_crosses_at_8192_output_tokens_from_batch_14_up() -> None:
         if (memory.crossover_context(named("llama3_8b"), work(batch=batch), ONE) or 0) <= 1024 + 8192
     )
     assert first == 14
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_head_of_its_own_precision_takes_the_tied_table_with_it(tied: bool) -> None:
+    """10 words · 8 hidden: 80 elements of the head, 8.25 bits each instead of 16."""
+    arch = architecture.of(tiny(tied_embeddings=tied))
+    bf16 = precision.of("bfloat16")
+    plain = Work(1, 4, 4, bf16, bf16, bf16)
+    quantised = replace(plain, head=precision.of("w8a16"))
+    saved = memory.weight_bytes(arch, plain, Parallel()) - memory.weight_bytes(arch, quantised, Parallel())
+    assert saved == pytest.approx(80 * (16 - 8.25) / 8, abs=1)

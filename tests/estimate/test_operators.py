@@ -261,3 +261,11 @@ def test_biases_and_norms_are_stored_as_the_rest() -> None:
 def test_heads_that_cannot_be_shared_are_refused() -> None:
     with pytest.raises(PlanError, match=r"tensor=3.*must divide the 32 heads"):
         operators.decode(named("llama3_8b"), work(), Parallel(3), 100)
+
+
+def test_a_head_of_its_own_precision_is_read_so() -> None:
+    bf16 = precision.of("bfloat16")
+    work = Work(1, 4, 4, bf16, bf16, bf16, head=precision.of("w8a16"))
+    heads = {one.name: one.weight_bytes for one in operators.decode(of(tiny()), work, Parallel(), 4).operators}
+    assert heads["lm_head"] == 80 * 8.25 / 8
+    assert heads["mlp"] == 2 * 3 * 8 * 16 * 2

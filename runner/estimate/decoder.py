@@ -1,0 +1,73 @@
+"""This repository's own decoder in the words of an estimate: which models it runs, and how it calls precisions."""
+
+from __future__ import annotations
+
+import re
+
+from runner.config.errors import ConfigError
+from runner.config.schema import Model
+from runner.estimate.model import Precision
+
+LETTERS = {
+    "L": "layers",
+    "h": "hidden",
+    "H": "heads",
+    "KVH": "kv_heads",
+    "D": "head_dim",
+    "I": "intermediate",
+    "V": "vocab",
+}
+"""Its parameter → key of ``model``."""
+_KINDS = "rotary MHA or GQA and a gated feed-forward part, with no biases but those of Q, K and V"
+_PLAIN: dict[str, int | bool] = {
+    "experts": 0,
+    "kv_lora_rank": 0,
+    "sliding_window": 0,
+    "max_positions": 0,
+    "gated_mlp": True,
+    "qk_norm": False,
+    "biases": False,
+    "out_bias": False,
+    "mlp_bias": False,
+    "attention_sinks": False,
+}
+"""Key of ``model`` → the only value that it runs."""
+_GROUPED = re.compile(r"int([48])_g(\d+)_s32")
+_FLOATS = {"float32": "fp32", "bfloat16": "bf16"}
+WEIGHTS = "float32 (its fp32), bfloat16 (bf16), int8_g<group>_s32 (w8a16), int4_g<group>_s32 (w4a16)"
+KV = "float32 (its fp32), bfloat16 (bf16), int8 or int8_g<head_dim>_s32 (int8), float8 (fp8)"
+
+
+def check_model(model: Model, because: str) -> None:
+    """Raises ``ConfigError`` naming the first figure that the decoder does not run. ``because``: what needs it."""
+    for key, only in _PLAIN.items():
+        value = getattr(model, key)
+        if value != only:
+            raise ConfigError(
+                f"model.{key}={value}: must be {str(only).lower()} with {because}, which serves what kernel=mini_llm "
+                f"runs: {_KINDS}"
+            )
+
+
+def weights_word(weights: Precision) -> tuple[str, int]:
+    """``("w8a16", 128)`` of ``int8_g128_s32``: its word, and the weights that share a scale (0 = there is none).
+
+    Raises ``ConfigError`` for a precision that it does not have.
+    """
+    if weights.name in _FLOATS:
+        return _FLOATS[weights.name], 0
+    grouped = _GROUPED.fullmatch(weights.name)
+    if grouped is None:
+        raise ConfigError(f"{weights.name} is none of those that kernel=mini_llm has: {WEIGHTS}")
+    return f"w{grouped[1]}a16", int(grouped[2])
+
+
+def kv_word(kv: Precision) -> str:
+    """``fp8`` of ``float8``. Raises ``ConfigError`` for a precision that it does not have."""
+    if kv.name in _FLOATS:
+        return _FLOATS[kv.name]
+    if kv.name == "float8":
+        return "fp8"
+    if kv.name == "int8" or re.fullmatch(r"int8_g\d+_s32", kv.name):
+        return "int8"
+    raise ConfigError(f"{kv.name} is none of those that kernel=mini_llm has: {KV}")
