@@ -13,7 +13,7 @@ import pytest
 from runner.serving.buckets import buckets
 from runner.serving.figures import metrics, percentiles
 from runner.serving.gaps import gaps
-from runner.serving.series import over_time
+from runner.serving.series import longest_gaps, over_time
 from runner.serving.served import Served
 from runner.serving.synthetic import Synthetic, synthetic
 from runner.serving.tables import bucket_rows, request_rows, step_rows, write
@@ -114,3 +114,9 @@ def test_tables_agree_with_the_figures(two: Served, tmp_path: Path) -> None:
     ]
     with (tmp_path / "new" / "chunked_steps.csv").open(newline="") as file:
         assert [int(row["prefill_tokens"]) for row in csv.DictReader(file)] == [20, 254, 46, 0]
+
+
+def test_the_longest_gap_of_each_pass(two: Served) -> None:
+    found = longest_gaps(two)
+    assert [at_s for at_s, _ in found] == [step.end_s for step in two.steps[1:]]
+    assert [1e3 * gap_s for _, gap_s in found] == pytest.approx([30.5, 9.7, 5.1])
