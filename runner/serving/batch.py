@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from runner.serving.pages import Ids
 
@@ -11,9 +11,8 @@ Phase = Literal["prefill", "decode"]
 """A sequence that is computed again after it lost its pages is in its prefill, output tokens included."""
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Tokens of one sequence that follow each other."""
+class Chunk(NamedTuple):
+    """Tokens of one sequence that follow each other. A tuple: a pass has hundreds, made while the engine waits."""
 
     request: int
     """Its index in the trace."""

@@ -61,6 +61,7 @@ def run(trace: Trace, scheduler: Scheduler, engine: Engine, clock: Clock) -> Ser
             clock.wait_until(origin_s + coming[0].arrival_s)
             continue
         active, waiting = scheduler.active, scheduler.waiting
+        planned_s = clock.now()
         sampled = engine.step(batch)
         end_s = clock.now()
         scheduler.apply(batch, sampled)
@@ -68,6 +69,7 @@ def run(trace: Trace, scheduler: Scheduler, engine: Engine, clock: Clock) -> Ser
         steps.append(
             Step(
                 start_s=start_s - origin_s,
+                planned_s=planned_s - origin_s,
                 end_s=end_s - origin_s,
                 prefill=batch.tokens("prefill"),
                 decode=batch.tokens("decode"),
@@ -98,8 +100,10 @@ def _note(
         one = notes[chunk.request]
         if one.started_s < 0:
             one.started_s = start_s
-        recomputed += max(0, min(chunk.end, one.reached) - chunk.first)
-        one.reached = max(one.reached, chunk.end)
+        end = chunk.end
+        if one.reached > chunk.first:
+            recomputed += min(end, one.reached) - chunk.first
+        one.reached = max(one.reached, end)
         if chunk.sampled:
             one.token_s.append(end_s)
             one.tokens.append(int(next(tokens)))

@@ -29,9 +29,10 @@ def metrics(served: Served, edges: Sequence[int] = EDGES) -> Figures:
     * TTFT and its parts, TPOT and ITL of prompts by length: ``ttft_ms_p95_prompt_le_512``; and how many they are:
       ``requests_prompt_le_512``.
     * ``step_ms_*_prefill``, ``_decode``, ``_mixed``: passes by what they computed; ``steps`` and ``steps_*`` how many.
+      ``plan_ms_*``: of them, the host's time before the engine begins.
     * ``tokens_per_step_prefill``, ``_decode``: means over the passes that had such tokens.
     * ``input_tokens_per_s`` (prompts as they were asked, shared or not), ``output_tokens_per_s``, ``requests_per_s``:
-      over ``duration_s``, first arrival to last token. ``busy_share``: of it, the time within a pass.
+      over ``duration_s``, first arrival to last token. ``busy_share``: of it, the time within the engine.
     * ``active_mean`` and ``waiting_mean`` (requests that have not begun) over that time; ``active_max``,
       ``waiting_max``.
     * ``prefill_tokens``, ``decode_tokens`` computed, ``recomputed_tokens`` of the former, ``shared_tokens`` found in
@@ -74,6 +75,7 @@ def _of_requests(records: Sequence[Record], between: Gaps, ending: str) -> Figur
 def _of_steps(served: Served) -> Figures:
     steps = served.steps
     found = {"steps": float(len(steps))}
+    found |= percentiles("plan_ms", [step.planned_s - step.start_s for step in steps])
     for kind in ("prefill", "decode", "mixed"):
         times = [step.end_s - step.start_s for step in steps if step.kind == kind]
         found[f"steps_{kind}"] = float(len(times))
@@ -104,7 +106,7 @@ def _of_time(served: Served) -> Figures:
         ("input_tokens_per_s", _total(request.prompt for request in asked)),
         ("output_tokens_per_s", _total(request.output for request in asked)),
         ("requests_per_s", float(len(asked))),
-        ("busy_share", _total(step.end_s - step.start_s for step in served.steps)),
+        ("busy_share", _total(step.end_s - step.planned_s for step in served.steps)),
         ("active_mean", _total(step.active * (step.end_s - step.start_s) for step in served.steps)),
         ("waiting_mean", _total(one.queued_s for one in served.requests)),
     ):

@@ -22,6 +22,8 @@ class Live:
     request: Request
     ids: Ids
     """Prompt and output, shape (prompt + output,); written once, from the front."""
+    seen: Ids
+    """The same memory, read-only."""
     length: int
     """Tokens that are known."""
     slot: int = WAITS
@@ -34,11 +36,13 @@ class Live:
     def of(request: Request, prompts: Prompts) -> Live:
         ids = np.zeros(request.prompt + request.output, np.int32)
         ids[: request.prompt] = prompts(request)
-        return Live(request, ids, request.prompt)
+        seen = ids.view()
+        seen.flags.writeable = False
+        return Live(request, ids, seen, request.prompt)
 
     @property
     def known(self) -> Ids:
-        return self.ids[: self.length]
+        return self.seen[: self.length]
 
     @property
     def decoding(self) -> bool:
@@ -58,8 +62,7 @@ class Live:
     def chunk(self, most: int) -> Chunk:
         """Its next tokens, at most so many."""
         end = min(self.length, self.computed + most)
-        ids = self.ids[self.computed : end]
-        ids.flags.writeable = False
+        ids = self.seen[self.computed : end]
         phase: Phase = "decode" if self.decoding else "prefill"
         return Chunk(self.request.index, self.slot, self.computed, ids, end == self.length, phase)
 

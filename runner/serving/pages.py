@@ -95,20 +95,22 @@ class PagePool:
     def grow(self, slot: int, tokens: int) -> bool:
         """Pages for ``tokens`` tokens in all. False, and nothing is taken, where there are not enough."""
         held = self._open[slot].pages
+        if tokens <= len(held) * self.page:
+            return True
         more = self._needed(tokens) - len(held)
         if more > self.free or len(held) + more > self.pages_per_slot:
             return False
-        if more > 0:
-            held.extend(self._take() for _ in range(more))
-            self._changed.add(slot)
+        held.extend(self._take() for _ in range(more))
+        self._changed.add(slot)
         return True
 
-    def computed(self, slot: int, ids: Ids) -> None:
-        """K and V of ``ids``, the sequence's first tokens, are in its pages: full ones can be shared from now on."""
+    def computed(self, slot: int, ids: Ids, count: int) -> None:
+        """K and V of the first ``count`` of the sequence's ``ids`` are in its pages: full ones can be shared from now
+        on."""
         if not self._share:
             return
         one = self._open[slot]
-        for index in range(len(one.hashes), len(ids) // self.page):
+        for index in range(len(one.hashes), count // self.page):
             before = one.hashes[-1] if one.hashes else _ROOT
             one.hashes.append(self._hash(before, ids, index))
             page = one.pages[index]

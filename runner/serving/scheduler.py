@@ -102,7 +102,7 @@ class Scheduler:
         for chunk in batch.chunks:
             one = running[chunk.slot]
             one.computed = chunk.end
-            self.pool.computed(one.slot, one.ids[: one.computed])
+            self.pool.computed(one.slot, one.ids, one.computed)
             if chunk.sampled:
                 one.append(int(next(tokens)))
             if one.ended:

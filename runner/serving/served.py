@@ -59,10 +59,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Step:
-    """One pass, with what the host did before the engine began."""
+    """One pass."""
 
     start_s: float
+    """When the host began to plan it."""
+    planned_s: float
+    """When the engine was given it."""
     end_s: float
+    """When its tokens were there."""
     prefill: int
     """Tokens of prompts, and of what was computed again."""
     decode: int

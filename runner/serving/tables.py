@@ -28,6 +28,7 @@ def step_rows(served: Served) -> list[Row]:
         {
             "start_s": step.start_s,
             "step_ms": 1e3 * (step.end_s - step.start_s),
+            "plan_ms": 1e3 * (step.planned_s - step.start_s),
             "kind": step.kind,
             "prefill_tokens": step.prefill,
             "decode_tokens": step.decode,

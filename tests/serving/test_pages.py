@@ -49,7 +49,7 @@ def test_full_computed_pages_are_shared_and_partial_ones_are_not() -> None:
     first, _ = opened(pool, tokens)
     second, shared = opened(pool, tokens)
     assert shared == 0, "nothing is computed yet"
-    pool.computed(first, tokens)
+    pool.computed(first, tokens, len(tokens))
     third, shared = opened(pool, tokens)
     assert shared == 4 and pool.held(third)[:2] == pool.held(first)[:2] and pool.held(third)[2] != pool.held(first)[2]
     assert [pool.owners(page) for page in pool.held(third)] == [2, 2, 1]
@@ -63,14 +63,14 @@ def test_full_computed_pages_are_shared_and_partial_ones_are_not() -> None:
 def test_the_last_token_is_always_computed() -> None:
     pool = PagePool(8, 2, 3, 4)
     slot, _ = opened(pool, ids(1, 2, 3, 4))
-    pool.computed(slot, ids(1, 2, 3, 4))
+    pool.computed(slot, ids(1, 2, 3, 4), 4)
     assert opened(pool, ids(1, 2, 3, 4))[1] == 2
 
 
 def test_a_page_is_known_by_all_tokens_before_it() -> None:
     pool = PagePool(8, 2, 3, 4)
     slot, _ = opened(pool, ids(1, 2, 3, 4, 5))
-    pool.computed(slot, ids(1, 2, 3, 4, 5))
+    pool.computed(slot, ids(1, 2, 3, 4, 5), 5)
     assert opened(pool, ids(9, 2, 3, 4, 5))[1] == 0
 
 
@@ -78,7 +78,7 @@ def test_what_was_given_back_is_found_until_it_is_taken() -> None:
     pool = PagePool(3, 2, 3, 3)
     tokens = ids(1, 2, 3, 4, 5)
     slot, _ = opened(pool, tokens)
-    pool.computed(slot, tokens)
+    pool.computed(slot, tokens, len(tokens))
     pool.close(slot)
     other, _ = opened(pool, ids(7, 8))
     assert pool.held(other) == (2,), "the end of a prompt goes first"
@@ -94,7 +94,7 @@ def test_what_was_given_back_is_found_until_it_is_taken() -> None:
 def test_without_sharing_no_page_is_found() -> None:
     pool = PagePool(8, 2, 3, 4, share=False)
     slot, _ = opened(pool, ids(1, 2, 3))
-    pool.computed(slot, ids(1, 2, 3))
+    pool.computed(slot, ids(1, 2, 3), 3)
     assert opened(pool, ids(1, 2, 3))[1] == 0
 
 
@@ -153,7 +153,7 @@ class Pool(RuleBasedStateMachine):
             assert self.pool.owners(page) == 1, "a shared page is never written"
             self.contents[page] = tuple(tokens[: position + 1])
         self.computed[slot] = end
-        self.pool.computed(slot, ids(*tokens[:end]))
+        self.pool.computed(slot, ids(*tokens), end)
 
     @precondition(lambda self: self.tokens)
     @rule(data=st.data(), token=st.integers(0, 1))
