@@ -21,6 +21,7 @@ import numpy.typing as npt
 from runner.check import generator
 from runner.references.arrays import FLOAT8_MAX, scale_of, through_int, to_levels
 from runner.references.pages import shuffled
+from runner.weights import stacked
 
 if TYPE_CHECKING:
     from runner.check.case import Case
@@ -50,7 +51,7 @@ _RUNS: WeakKeyDictionary[Case, dict[bytes, Judged]] = WeakKeyDictionary()
 
 
 def inputs(case: Case, name: str) -> npt.NDArray[Any]:
-    """Tables of the engine.
+    """Weights from a file, and tables of the engine.
 
     ``rotation`` (T, D / 2, 2): cosine and sine of position · theta ** (-2 i / D), float32. ``table`` (B, pages of a
     sequence): pages in the order of a pool that has been in use. ``each`` (B,): 0 … B - 1. Of the prompt's tokens,
@@ -77,7 +78,7 @@ def inputs(case: Case, name: str) -> npt.NDArray[Any]:
         counts = np.minimum(prompt - starts, case["run_tokens"])
         firsts = np.arange(batch)[:, None] * prompt + starts
         return np.stack([firsts, np.broadcast_to(counts, firsts.shape)], axis=2).reshape(-1, 2)
-    raise ValueError(f"mini_llm has no table {name!r}")
+    return stacked.buffer(case["file"], name, case.dims(name))
 
 
 def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> Values | Ids:

@@ -101,7 +101,7 @@ def roofline(results: Sequence[Result], title: str) -> Figure | None:
         panel.plot(xs, ys, marker, linestyle="none", color=colour, markersize=6, alpha=0.8, label=who)
     rates = [r.metrics["tflops"] for r in points]
     panel.set(xscale="log", xlim=(low, high))
-    _scale_log(panel)
+    scale_log(panel)
     panel.set_ylim(min(*rates, low * peak * 1e-3) / 1.5, max([*tops, *rates]) * 2)
     panel.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="rate, TFLOP/s")
     finish(figure, panel, f"{title}: roofline")
@@ -115,13 +115,14 @@ def blank(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def finish(figure: Figure, panel: Axes, title: str) -> None:
-    """Title, grid, and a legend beside the panels, where it hides nothing."""
+def finish(figure: Figure, panel: Axes, title: str, *others: Axes) -> None:
+    """Title, grid, and a legend of ``panel`` and ``others`` beside the panels, where it hides nothing."""
     figure.suptitle(title, fontsize=11)
     for each in figure.axes:
         each.grid(True, which="major", alpha=0.3)
         each.spines[["top", "right"]].set_visible(False)
-    handles, labels = panel.get_legend_handles_labels()
+    entries = [entry for each in (panel, *others) for entry in zip(*each.get_legend_handles_labels(), strict=True)]
+    handles, labels = [handle for handle, _ in entries], [label for _, label in entries]
     figure.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
 
 
@@ -181,7 +182,7 @@ def _draw(panel: Axes, lines: Lines, axis: str, metric: str, scale: float) -> No
         all_y += ys
     scale_x(panel, sorted(set(all_x)))
     if metric == "time_us" and min(all_y) > 0 and max(all_y) / min(all_y) > DECADE:
-        _scale_log(panel)
+        scale_log(panel)
     else:
         panel.set_ylim(0, 1.08 * max(all_y))
 
@@ -199,7 +200,7 @@ def scale_x(panel: Axes, ticks: Sequence[float]) -> None:
         panel.minorticks_off()
 
 
-def _scale_log(panel: Axes) -> None:
+def scale_log(panel: Axes) -> None:
     """A logarithmic y axis with plain numbers on it."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
