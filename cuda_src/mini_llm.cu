@@ -85,14 +85,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) quantize_weight_kernel(co
     const long long row = at / each, piece = at % each, groups = (depth + GROUP - 1) / GROUP;
     unsigned char* to = payload + at * 16;
     for (int i = 0; i < count; ++i) {
-        const long long e = wide ? weights::Int8::element(piece, i / 4) + i % 4 : weights::Int4::element(piece, i / 4) + i % 4;
+        const long long e = wide ? weights::Int8::element(static_cast<int>(piece), i / 4) + i % 4
+                                 : weights::Int4::element(static_cast<int>(piece), i / 4) + i % 4;
         int level = 0;
         if (e < depth) {
             level = convert::to_level(
                     weights::widen(weight[row * depth + e]), scale[row * groups + e / GROUP], static_cast<int>(levels));
         }
         if (wide) {
-            to[i] = static_cast<unsigned char>(level);
+            to[i] = static_cast<unsigned char>(level + 128);
         } else {
             const int nibble = level + 8;
             to[i / 2] = static_cast<unsigned char>(i % 2 ? to[i / 2] | nibble << 4 : nibble);
@@ -107,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) quantize_weight_kernel(co
 extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_qkv_kernel(const void* weight, const float* scale,
         const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long rows, long long depth,
         long long tokens, float epsilon) {
-    const long long first = static_cast<long long>(blockIdx.x) * few::kRows, token = blockIdx.y * few::kTokens;
+    const long long first = few::first_row<weights::Stored>(few::kRows), token = blockIdx.y * few::kTokens;
     const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
     const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
     few::project<weights::Stored, true>(
@@ -126,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_qk
 // state += W x of the layer.
 extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_residual_kernel(const void* weight,
         const float* scale, const float* x, float* state, long long layer, long long rows, long long depth, long long tokens) {
-    const long long first = static_cast<long long>(blockIdx.x) * few::kRows, token = blockIdx.y * few::kTokens;
+    const long long first = few::first_row<weights::Stored>(few::kRows), token = blockIdx.y * few::kTokens;
     const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
     const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
     few::project<weights::Stored, false>(
@@ -145,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_ga
         const float* scale, const float* gamma, const float* state, float* out, long long layer, long long rows,
         long long depth, long long tokens, float epsilon) {
     constexpr int kPairs = few::kRows / 2;
-    const long long first = static_cast<long long>(blockIdx.x) * kPairs, token = blockIdx.y * few::kTokens;
+    const long long first = few::first_row<weights::Stored>(kPairs), token = blockIdx.y * few::kTokens;
     const weights::Layer of = weights::of_layer(weight, scale, layer, 2 * rows, depth);
     const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
     few::project<weights::Stored, true>(
@@ -168,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_ga
 extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) logits_kernel(const weights::Table::Word* embedding,
         const weights::Table::Word* head, const float* gamma, const float* state, const int* rows_of, float* logits,
         long long rows, long long depth, long long tokens, float epsilon) {
-    const long long first = static_cast<long long>(blockIdx.x) * few::kRows, token = blockIdx.y * few::kTokens;
+    const long long first = few::first_row<weights::Table>(few::kRows), token = blockIdx.y * few::kTokens;
     const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
     few::project<weights::Table, true>(
             TIED ? embedding : head, nullptr, gamma, depth, count, epsilon,
@@ -216,13 +217,26 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
     }
     const long long begin = at * split / splits, end = at * (split + 1) / splits;
 #pragma unroll 1
-    for (long long j = begin + warp; j < end; j += kWarps) {
-        const long long place = all.shape.row(of, kv_head, j);
-        Head key, value;
-        key.read(all.keys + place * kDim, all.key_scale(place));
-        value.read(all.values + place * kDim, all.value_scale(place));
+    for (long long j = begin + warp * kTogether; j < end; j += kWarps * kTogether) {
+        Head key[kTogether], value[kTogether];
 #pragma unroll
-        for (int g = 0; g < kHeads; ++g) online[g].add(reduce::lanes_sum(query[g].dot(key)), value);
+        for (int i = 0; i < kTogether; ++i) {
+            const long long place = all.shape.row(of, kv_head, j + i < end ? j + i : end - 1);
+            key[i].read(all.keys + place * kDim, all.key_scale(place));
+            value[i].read(all.values + place * kDim, all.value_scale(place));
+        }
+#pragma unroll
+        for (int g = 0; g < kHeads; ++g) {
+            float score[kTogether];
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) score[i] = query[g].dot(key[i]);
+            reduce::lanes_sum_each<reduce::kWarp>(score);
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                if (j + i >= end) score[i] = kNone;
+            }
+            online[g].add(score, value);
+        }
     }
     if (split == splits - 1 && warp == 0) {
         const long long place = all.shape.row(of, kv_head, at);
@@ -233,7 +247,11 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
         key.round(all.keys, all.key_scales, place, tile == 0);
         value.round(all.values, all.value_scales, place, tile == 0);
 #pragma unroll
-        for (int g = 0; g < kHeads; ++g) online[g].add(reduce::lanes_sum(query[g].dot(key)), value);
+        for (int g = 0; g < kHeads; ++g) {
+            const float score[1] = {reduce::lanes_sum(query[g].dot(key))};
+            const Head one[1] = {value};
+            online[g].add(score, one);
+        }
     }
 #pragma unroll
     for (int g = 0; g < kHeads; ++g) {
@@ -251,46 +269,55 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
     __syncthreads();
     // A share's result: the weighted sum, then the largest score and the sum of weights. [token, head, split, D + 2]
     constexpr int kResult = kDim + 2;
+    float* const results = partial + (t * heads + first_head) * splits * kResult;
 #pragma unroll 1
-    for (int g = 0; g < count; ++g) {
-        float best = kNone, total = 0.0f;
+    for (int i = static_cast<int>(threadIdx.x); i < count * kDim; i += attend::kThreads) {
+        const int g = i / kDim, d = i % kDim;
+        float best = kNone, total = 0.0f, sum = 0.0f;
 #pragma unroll
         for (int w = 0; w < kWarps; ++w) best = fmaxf(best, largest[w][g]);
 #pragma unroll
-        for (int w = 0; w < kWarps; ++w) total = fmaf(totals[w][g], expf(largest[w][g] - best), total);
-        const long long head = t * heads + first_head + g;
-        float* share = partial + (head * splits + split) * kResult;
-        for (int d = static_cast<int>(threadIdx.x); d < kDim; d += attend::kThreads) {
-            float sum = 0.0f;
-#pragma unroll
-            for (int w = 0; w < kWarps; ++w) sum = fmaf(sums[w][g][d], expf(largest[w][g] - best), sum);
-            if (splits == 1) {
-                keep_activation(plain, halves, head * kDim + d, everything, sum / total);
-            } else {
-                share[d] = sum;
-            }
+        for (int w = 0; w < kWarps; ++w) {
+            const float by = expf(largest[w][g] - best);
+            total = fmaf(totals[w][g], by, total);
+            sum = fmaf(sums[w][g][d], by, sum);
         }
-        if (splits > 1 && threadIdx.x == 0) {
+        if (splits == 1) {
+            keep_activation(plain, halves, (t * heads + first_head + g) * kDim + d, everything, sum / total);
+            continue;
+        }
+        float* share = results + (g * splits + split) * kResult;
+        share[d] = sum;
+        if (d == 0) {
             share[kDim] = best;
             share[kDim + 1] = total;
         }
     }
     if (splits == 1) return;
     if (!reduce::last_to_arrive(tickets + t * gridDim.x + blockIdx.x, static_cast<unsigned int>(splits))) return;
-#pragma unroll 1
-    for (int g = 0; g < count; ++g) {
-        const long long head = t * heads + first_head + g;
-        const float* shares = partial + head * splits * kResult;
+    // Shares are weighed against each other by a warp for each head, then summed by all threads.
+    __shared__ float weigh[kHeads][kShares];
+    for (int g = warp; g < count; g += kWarps) {
+        const float* of_head = results + g * splits * kResult;
         float best = kNone, total = 0.0f;
-        for (long long s = 0; s < splits; ++s) best = fmaxf(best, shares[s * kResult + kDim]);
-        for (long long s = 0; s < splits; ++s) {
-            total = fmaf(shares[s * kResult + kDim + 1], expf(shares[s * kResult + kDim] - best), total);
+        for (long long s = lane; s < splits; s += reduce::kWarp) best = fmaxf(best, of_head[s * kResult + kDim]);
+        best = lanes_max(best);
+        for (long long s = lane; s < splits; s += reduce::kWarp) {
+            const float by = expf(of_head[s * kResult + kDim] - best);
+            weigh[g][s] = by;
+            total = fmaf(of_head[s * kResult + kDim + 1], by, total);
         }
-        for (int d = static_cast<int>(threadIdx.x); d < kDim; d += attend::kThreads) {
-            float sum = 0.0f;
-            for (long long s = 0; s < splits; ++s) sum = fmaf(shares[s * kResult + d], expf(shares[s * kResult + kDim] - best), sum);
-            keep_activation(plain, halves, head * kDim + d, everything, sum / total);
-        }
+        total = reduce::lanes_sum(total);
+        __syncwarp();
+        for (long long s = lane; s < splits; s += reduce::kWarp) weigh[g][s] /= total;
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < count * kDim; i += attend::kThreads) {
+        const int g = i / kDim, d = i % kDim;
+        float sum = 0.0f;
+#pragma unroll 4
+        for (long long s = 0; s < splits; ++s) sum = fmaf(results[(g * splits + s) * kResult + d], weigh[g][s], sum);
+        keep_activation(plain, halves, (t * heads + first_head + g) * kDim + d, everything, sum);
     }
 }
 
@@ -516,8 +543,19 @@ extern "C" __global__ void __launch_bounds__(sample::kThreads) sample_kernel(con
     if (top_k == 0) {
         order::Largest<1> largest;
         largest.clear();
-#pragma unroll 4
-        for (long long i = threadIdx.x; i < vocab; i += sample::kThreads) {
+        // 16 bytes at a time where every row begins on 16 bytes.
+        const long long quads = vocab % 4 == 0 ? vocab / 4 : 0;
+#pragma unroll 8
+        for (long long i = threadIdx.x; i < quads; i += sample::kThreads) {
+            const float4 four = reinterpret_cast<const float4*>(row)[i];
+            const float each[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                const unsigned int rank = order::rank_of(each[j]);
+                if (rank > largest.bar()) largest.insert(order::key_of(rank, static_cast<int>(4 * i + j)));
+            }
+        }
+        for (long long i = 4 * quads + threadIdx.x; i < vocab; i += sample::kThreads) {
             const unsigned int rank = order::rank_of(row[i]);
             if (rank > largest.bar()) largest.insert(order::key_of(rank, static_cast<int>(i)));
         }

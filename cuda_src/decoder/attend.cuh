@@ -26,9 +26,19 @@ constexpr float kNone = -3.402823466e38f;  // below every score
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * reduce::kWarp;
+constexpr int kTogether = kDim > 128 ? 2 : 4;  // tokens whose keys and values a warp reads at once
+constexpr int kShares = 1024;                  // blocks that share a head's keys, at most
 constexpr int kBlocks = 1;  // all the registers there are: what it waits for are keys
 // A lane holds the pairs (i, i + D / 2) that RoPE turns together, for i = lane, lane + 32, …
 constexpr int kEach = (kPairs + reduce::kWarp - 1) / reduce::kWarp;
+
+__device__ inline float lanes_max(float value) {
+#pragma unroll
+    for (int offset = reduce::kWarp / 2; offset > 0; offset /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(reduce::kAllLanes, value, offset));
+    }
+    return value;
+}
 
 struct Head {
     float low[kEach], high[kEach];
@@ -73,11 +83,7 @@ struct Head {
         float found = 0.0f;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) found = fmaxf(found, fmaxf(fabsf(low[i]), fabsf(high[i])));
-#pragma unroll
-        for (int offset = reduce::kWarp / 2; offset > 0; offset /= 2) {
-            found = fmaxf(found, __shfl_xor_sync(reduce::kAllLanes, found, offset));
-        }
-        return found;
+        return lanes_max(found);
     }
     // Rounds to what the cache holds, and puts it there.
     __device__ inline void round(cache::Word* to, float* scales, long long row, bool keep) {
@@ -113,14 +119,28 @@ struct Online {
         total = 0.0f;
         sum.clear();
     }
-    __device__ inline void add(float score, const Head& value) {
-        const float larger = fmaxf(best, score);
-        const float keep = expf(best - larger), weight = expf(score - larger);
-        total = fmaf(total, keep, weight);
+    // Scores and values of kCount tokens; kNone among the scores stands for none, the first is never that.
+    template <int kCount>
+    __device__ inline void add(const float (&score)[kCount], const Head (&value)[kCount]) {
+        float larger = best;
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) larger = fmaxf(larger, score[j]);
+        const float keep = expf(best - larger);
+        total *= keep;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-            sum.low[i] = fmaf(sum.low[i], keep, weight * value.low[i]);
-            sum.high[i] = fmaf(sum.high[i], keep, weight * value.high[i]);
+            sum.low[i] *= keep;
+            sum.high[i] *= keep;
+        }
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+            const float weight = expf(score[j] - larger);
+            total += weight;
+#pragma unroll
+            for (int i = 0; i < kEach; ++i) {
+                sum.low[i] = fmaf(weight, value[j].low[i], sum.low[i]);
+                sum.high[i] = fmaf(weight, value[j].high[i], sum.high[i]);
+            }
         }
         best = larger;
     }

@@ -1,6 +1,6 @@
 // Projections of a few tokens, bound by the reading of the weights: y[t] = W x[t], for up to kTokens tokens at once.
 //
-// A block computes kRows rows, its threads taking the 16-byte pieces of each row in turn, so that many loads are in flight
+// A team of warps computes kRows rows, its threads taking the 16-byte pieces of each row in turn, so that many loads are in flight
 // and whatever is read of x serves all rows. With kNorm x is first normalised (RMSNorm): the products are taken with gamma * x
 // and divided by the root of the mean square at the end, which the same pass over x gives.
 #pragma once
@@ -20,17 +20,31 @@ constexpr int kRows = 4;
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * reduce::kWarp;
 // Bounds the registers: what is in flight is a matter of how many blocks fit.
-constexpr int kBlocks = WEIGHTS == WEIGHTS_W4 ? (BATCH_TILE <= 2 ? 6 : 3) : (BATCH_TILE <= 2 ? 8 : 4);
+constexpr int kBlocks = weights::Stored::kScaled ? (kTokens > 2 ? 2 : WEIGHTS == WEIGHTS_W4 ? 5 : 6) : kTokens > 2 ? 3 : 8;
 
-// One block's work: `row(r)` is the weight row of its r-th sum, `store(r, t, value)` takes the sum of token `first + t`.
+// Warps that share kRows rows: rows of quantised weights are short.
+template <class Type>
+constexpr int kTeam = Type::kScaled ? 2 : 4;
+
+// First row of the `each` that this thread's team computes.
+template <class Type>
+__device__ inline long long first_row(int each) {
+    constexpr int kThreadsOfTeam = kTeam<Type> * reduce::kWarp;
+    const int team = static_cast<int>(threadIdx.x) / kThreadsOfTeam;
+    return (static_cast<long long>(blockIdx.x) * (kThreads / kThreadsOfTeam) + team) * each;
+}
+
+// A team's work: `row(r)` is the weight row of its r-th sum, `store(r, t, value)` takes the sum of token `first + t`.
 // x(t) gives the address of a token's activations, `depth` floats on 16 bytes.
 template <class Type, bool kNorm, class Row, class Activation, class Store>
 __device__ inline void project(const void* weight, const float* scale, const float* gamma, long long depth, int tokens,
         float epsilon, Row row, Activation x, Store store) {
+    constexpr int kThreadsOfTeam = kTeam<Type> * reduce::kWarp;
     constexpr int kSums = kRows * kTokens + (kNorm ? kTokens : 0);
     __shared__ float scratch[kWarps][kSums];
     const unsigned char* base = static_cast<const unsigned char*>(weight);
-    const long long bytes = Type::row_bytes(depth), pieces = Type::pieces(depth);
+    const long long bytes = Type::row_bytes(depth);
+    const int pieces = Type::pieces(depth);
     const uint4* from[kRows];
     const float* scales[kRows];
 #pragma unroll
@@ -44,7 +58,7 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     float sum[kRows][kTokens] = {};
     float squares[kTokens] = {};
 #pragma unroll 1
-    for (long long p = threadIdx.x; p < pieces; p += kThreads) {
+    for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam) {
         uint4 raw[kRows];
 #pragma unroll
         for (int r = 0; r < kRows; ++r) raw[r] = __ldcs(from[r] + p);
@@ -61,8 +75,8 @@ __device__ inline void project(const void* weight, const float* scale, const flo
             for (int r = 0; r < kRows; ++r) Type::unpack(raw[r], step, w[r]);
 #pragma unroll
             for (int q = 0; q < Type::kStep / 4; ++q) {
-                const long long e = Type::element(p, step * (Type::kStep / 4) + q);
-                const bool inside = !Type::kScaled || e < depth;
+                const int e = Type::element(p, step * (Type::kStep / 4) + q);
+                const bool inside = !Type::kScaled || WHOLE_TILES || e < depth;
                 float4 gain = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
                 if constexpr (kNorm) {
                     if (inside) gain = *reinterpret_cast<const float4*>(gamma + e);
@@ -115,13 +129,14 @@ __device__ inline void project(const void* weight, const float* scale, const flo
         }
     }
     __syncthreads();
-    const int t = static_cast<int>(threadIdx.x) % kTokens;
-    if (threadIdx.x >= kTokens || t >= tokens) return;
+    const int t = static_cast<int>(threadIdx.x) % kThreadsOfTeam;
+    if (t >= tokens || t >= kTokens) return;
+    const int first_warp = warp / kTeam<Type> * kTeam<Type>;
     float inverse = 1.0f;
     if constexpr (kNorm) {
         float square = 0.0f;
 #pragma unroll
-        for (int w = 0; w < kWarps; ++w) square += scratch[w][kRows * kTokens + t];
+        for (int w = 0; w < kTeam<Type>; ++w) square += scratch[first_warp + w][kRows * kTokens + t];
         inverse = 1.0f / sqrtf(square / static_cast<float>(depth) + epsilon);
     }
     float total[kRows];
@@ -129,7 +144,7 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     for (int r = 0; r < kRows; ++r) {
         total[r] = 0.0f;
 #pragma unroll
-        for (int w = 0; w < kWarps; ++w) total[r] += scratch[w][r * kTokens + t];
+        for (int w = 0; w < kTeam<Type>; ++w) total[r] += scratch[first_warp + w][r * kTokens + t];
         total[r] *= inverse;
     }
     store(t, total);

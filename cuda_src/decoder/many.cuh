@@ -133,7 +133,7 @@ struct Load<weights::Int8> {
             const int at = static_cast<int>(threadIdx.x) + i * kThreads;
             const long long r = row + at / 8;
             const long long offset = from / weights::kTile * weights::kTile + at % 8 * 16 + from % weights::kTile / 8;
-            word[i] = r < rows ? *reinterpret_cast<const unsigned int*>(weight + r * bytes + offset) : 0u;
+            word[i] = r < rows ? *reinterpret_cast<const unsigned int*>(weight + r * bytes + offset) : 0x80808080u;
         }
     }
     __device__ inline void write(Tile& tile) const {
@@ -141,7 +141,7 @@ struct Load<weights::Int8> {
         for (int i = 0; i < 2; ++i) {
             const int at = static_cast<int>(threadIdx.x) + i * kThreads;
             float values[4];
-            convert::unpack_int8(word[i], values);
+            weights::unpack_biased(word[i], values);
             write_whole(&tile.weight[at / 8][at % 8 * 4], values);
         }
     }

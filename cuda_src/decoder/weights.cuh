@@ -3,7 +3,8 @@
 // Plain types (WEIGHTS_FP32, WEIGHTS_BF16) lie in order. The quantised ones (WEIGHTS_W8, WEIGHTS_W4) share a scale over each
 // GROUP elements of a row and lie in tiles of 128: the 16-byte piece p of a tile holds elements p * 4 … p * 4 + 3 of each
 // stretch of 32 (int8) or 16 (int4), so that the lanes that read neighbouring pieces read neighbouring activations.
-// A row that ends within a tile is filled up with zeros.
+// A row that ends within a tile is filled up with zeros; WHOLE_TILES promises that none does. int8 is held as value + 128,
+// int4 as value + 8, which are what a GPU unpacks in the fewest steps.
 #pragma once
 
 #include "../common/convert.cuh"
@@ -22,7 +23,23 @@
 static_assert(WEIGHTS >= WEIGHTS_FP32 && WEIGHTS <= WEIGHTS_W4, "WEIGHTS is 0 (fp32), 1 (bf16), 2 (w8a16) or 3 (w4a16)");
 static_assert(GROUP >= 128 && GROUP % 128 == 0, "GROUP, the weights that share a scale, is a multiple of 128");
 
+#ifndef WHOLE_TILES
+#define WHOLE_TILES 0
+#endif
+
 namespace weights {
+
+// Four bytes holding value + 128, lowest first: each lands in the mantissa of 2^23, where a subtraction leaves the value.
+__device__ inline void unpack_biased(unsigned int word, float* out) {
+#if defined(__CUDA_ARCH__)
+    out[0] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7440)) - 8388736.0f;
+    out[1] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7441)) - 8388736.0f;
+    out[2] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7442)) - 8388736.0f;
+    out[3] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7443)) - 8388736.0f;
+#else
+    for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(static_cast<int>(word >> (8 * i) & 255u) - 128);
+#endif
+}
 
 constexpr int kTile = 128;
 
@@ -34,10 +51,10 @@ struct Plain {
     using Word = typename Type::Word;
     static __device__ inline long long row_bytes(long long depth) { return depth * static_cast<long long>(sizeof(Word)); }
     static __device__ inline long long groups(long long depth) { return 0; }
-    static __device__ inline long long pieces(long long depth) { return depth / kCount; }
+    static __device__ inline int pieces(long long depth) { return static_cast<int>(depth / kCount); }
     static __device__ inline void unpack(const uint4& raw, int step, float* out) { Type::unpack(raw, out); }
     // Element that quad `q` of piece `p` begins with.
-    static __device__ inline long long element(long long p, int q) { return p * kCount + 4 * q; }
+    static __device__ inline int element(int p, int q) { return p * kCount + 4 * q; }
 };
 
 struct Tiled {
@@ -51,12 +68,12 @@ struct Int8 : Tiled {
     static constexpr int kStep = 8;
     static constexpr int kPieces = kTile / kCount;
     static __device__ inline long long row_bytes(long long depth) { return tiles(depth) * kTile; }
-    static __device__ inline long long pieces(long long depth) { return tiles(depth) * kPieces; }
+    static __device__ inline int pieces(long long depth) { return static_cast<int>(tiles(depth)) * kPieces; }
     static __device__ inline void unpack(const uint4& raw, int step, float* out) {
-        convert::unpack_int8(step == 0 ? raw.x : raw.z, out);
-        convert::unpack_int8(step == 0 ? raw.y : raw.w, out + 4);
+        unpack_biased(step == 0 ? raw.x : raw.z, out);
+        unpack_biased(step == 0 ? raw.y : raw.w, out + 4);
     }
-    static __device__ inline long long element(long long p, int q) { return p / kPieces * kTile + q * 32 + p % kPieces * 4; }
+    static __device__ inline int element(int p, int q) { return p / kPieces * kTile + q * 32 + p % kPieces * 4; }
 };
 
 struct Int4 : Tiled {
@@ -64,11 +81,11 @@ struct Int4 : Tiled {
     static constexpr int kStep = 8;
     static constexpr int kPieces = kTile / kCount;
     static __device__ inline long long row_bytes(long long depth) { return tiles(depth) * (kTile / 2); }
-    static __device__ inline long long pieces(long long depth) { return tiles(depth) * kPieces; }
+    static __device__ inline int pieces(long long depth) { return static_cast<int>(tiles(depth)) * kPieces; }
     static __device__ inline void unpack(const uint4& raw, int step, float* out) {
         convert::unpack_int4(step == 0 ? raw.x : step == 1 ? raw.y : step == 2 ? raw.z : raw.w, out);
     }
-    static __device__ inline long long element(long long p, int q) { return p / kPieces * kTile + q * 16 + p % kPieces * 4; }
+    static __device__ inline int element(int p, int q) { return p / kPieces * kTile + q * 16 + p % kPieces * 4; }
 };
 
 // `Table` is how the embedding and the output projection are stored, `Stored` how everything else is.

@@ -24,10 +24,11 @@ import numpy.typing as npt
 from runner.plan import dtypes
 from runner.plan.model import Buffer
 
-CHUNK = 1 << 15
-"""Elements handled at a time: two 256 KiB temporaries, small enough for a core's own cache."""
+CHUNK = 1 << 16
+"""Elements handled at a time: temporaries of 512 KiB, which a core's own cache holds and which keep a thread busy long
+enough that others need not wait for the interpreter."""
 
-PIECE = 64 * CHUNK
+PIECE = 32 * CHUNK
 """Elements that a thread makes at a time, where there are more."""
 
 MAX_SPAN = 1 << 32
@@ -91,14 +92,16 @@ def values(buffer: Buffer, seed: int, start: int, count: int) -> npt.NDArray[Any
     out = np.empty(count, target)
     buffer_key = key(seed, buffer.name)
 
-    def make(offset: int) -> None:
-        size = min(PIECE, count - offset)
-        made: npt.NDArray[Any]
-        if fill.kind == "uniform":
-            made = uniform(buffer_key, start + offset, size, fill.low, fill.high)
-        else:
-            made = integers(buffer_key, start + offset, size, int(fill.low), int(fill.high))
-        out[offset : offset + size] = narrow(made, buffer.dtype)
+    def make(first: int) -> None:
+        end = min(first + PIECE, count)
+        for offset in range(first, end, CHUNK):
+            size = min(CHUNK, end - offset)
+            made: npt.NDArray[Any]
+            if fill.kind == "uniform":
+                made = uniform(buffer_key, start + offset, size, fill.low, fill.high)
+            else:
+                made = integers(buffer_key, start + offset, size, int(fill.low), int(fill.high))
+            out[offset : offset + size] = narrow(made, buffer.dtype)
 
     # In pieces, so that the wider intermediate never exists as a whole; NumPy lets other threads run meanwhile.
     pieces = range(0, count, PIECE)

@@ -18,8 +18,9 @@ from runner.workload.base import Context
 from runner.workload.declared import BoundLaunch
 
 BLOCK = 256
-FEW_BLOCK, FEW_ROWS = 128, 4
-"""Threads, and rows of a projection, of a block where tokens are few: ``cuda_src/decoder/few.cuh``."""
+FEW_BLOCK, TABLE_ROWS = 128, 4
+"""Threads of a block where tokens are few, and rows of the output projection that it computes:
+``cuda_src/decoder/few.cuh``."""
 MANY_TOKENS, MANY_ROWS = 128, 64
 """Tokens and rows of a block where they are many: ``cuda_src/decoder/many.cuh``."""
 SAMPLE_BLOCK = 1024
@@ -113,7 +114,9 @@ class Decoder:
         weights = ("embedding", "lm_head", "last_norm", "state", this.rows, "logits")
         sizes = (vocab, self._hidden, sampled, self._epsilon)
         return Step(
-            "logits", "logits", self._launch("logits_kernel", self._few(vocab, sampled), FEW_BLOCK, *weights, *sizes)
+            "logits",
+            "logits",
+            self._launch("logits_kernel", self._few(vocab, sampled, TABLE_ROWS), FEW_BLOCK, *weights, *sizes),
         )
 
     def sample(self, sampled: int) -> Step:
@@ -201,8 +204,8 @@ class Decoder:
         """A projection's weights and scales."""
         return (f"{name}_payload", f"{name}_scale") if self._scaled else (f"{name}_weight", NOWHERE)
 
-    def _few(self, rows: int, tokens: int) -> Dim3:
-        return -(-rows // FEW_ROWS), -(-tokens // self.size("tile")), 1
+    def _few(self, rows: int, tokens: int, each: int = 0) -> Dim3:
+        return -(-rows // (each or self.size("few_rows"))), -(-tokens // self.size("tile")), 1
 
     def _launch(self, name: str, grid: Dim3, block: int, *given: Value, shared: int = 0) -> BoundLaunch:
         function = self._context.function(name)

@@ -66,6 +66,7 @@ class LayerOps:
             self._whole("prefill")
             if not variant.startswith("prefill"):
                 self._whole("decode")
+            self._to_timed.enqueue()  # the choice of a token has moved on
         if variant == "chain" and self._chain is not None:
             self._chain.graph.launch(self._stream)
             return
