@@ -177,8 +177,8 @@ def write(out: Path, runs: Path, rows: Sequence[dict[str, Any]], read_gbps: floa
     lines += [
         f"* read ceiling in the same session: {read_gbps:.0f} GB/s (`kernel=ceilings`)",
         "",
-        f"Written by `benchmarks/mini_llm.py`. Batch 1, prompts of {PROMPT} tokens, {STEPS} tokens decoded by a graph each,",
-        "KV cache in bf16. The floor is what a step must read (weights, and the cache at its mean length) over the",
+        f"Written by `benchmarks/mini_llm.py`. Batch 1, prompts of {PROMPT} tokens, {STEPS} tokens decoded by a graph",
+        "each, KV cache in bf16. The floor is what a step must read (weights, and the cache at its mean length) over the",
         "read ceiling.",
         "",
         "| model | weights | read a token | floor | TPOT | of the floor | p50 | p99 |",
