@@ -227,9 +227,17 @@ class Decoder:
     def _few(self, rows: int, tokens: int, each: int = 0) -> Dim3:
         return -(-rows // (each or self.size("few_rows"))), -(-tokens // self.size("tile")), 1
 
-    def small(self, name: str, threads: int, *given: Value) -> BoundLaunch:
-        """A kernel with a thread for each of ``threads`` things."""
-        return self._launch(name, _blocks(threads), BLOCK, *given)
+    def window(self) -> BoundLaunch:
+        """The next token of each sequence and the ``draft`` proposals behind it, as the tokens of a verification."""
+        into = ("ids", "position", "drafted", "window_ids", "window_position")
+        sizes = (self.size("B"), self.size("draft"), self.size("T"))
+        return self._launch("window_kernel", _blocks(self.size("window_tokens")), BLOCK, *into, *sizes)
+
+    def accept(self) -> BoundLaunch:
+        """Takes what a verification agrees with, and moves sequences and draft on."""
+        moved = ("ids", "position", "draft_ids", "draft_position", "tokens", "accepted", "windows")
+        sizes = (self.size("B"), self.size("draft"), self.size("prompt"), self.size("steps"))
+        return self._launch("accept_kernel", _blocks(self.size("B")), BLOCK, "window_ids", "chosen", *moved, *sizes)
 
     def _launch(self, name: str, grid: Dim3, block: int, *given: Value, shared: int = 0) -> BoundLaunch:
         function = self._context.function(name)

@@ -61,15 +61,7 @@ class MiniLlmSpec(MiniLlm):
         self._draft = (*decoder.steps(draft_pass(decoder)), decoder.sample(self._batch, drafted))
         self._verify = (*decoder.steps(window_pass(decoder)), decoder.sample(size("window_tokens"), chosen))
         self._to_draft = decoder.rewind("prompt", "draft_ids", "draft_position")
-        sizes = (self._batch, self._window - 1)
-        self._gather = decoder.small(
-            "window_kernel", size("window_tokens"), "ids", "position", "drafted", "window_ids", "window_position",
-            *sizes, capacity,
-        )  # fmt: skip
-        self._accept = decoder.small(
-            "accept_kernel", self._batch, "window_ids", "chosen", "ids", "position", "draft_ids", "draft_position",
-            "tokens", "accepted", "windows", *sizes, size("prompt"), self._tokens,
-        )  # fmt: skip
+        self._gather, self._accept = decoder.window(), decoder.accept()
         self._round: Captured | None = None
 
     def reset(self, variant: str) -> None:
