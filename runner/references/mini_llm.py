@@ -153,11 +153,11 @@ def drawn(case: Case, logits: Values, sequence: int, chosen: int, position: int)
 
 def forward(case: Case, ids: Ids, last: int) -> Values:
     """Logits (B, last, V) after the ``last`` last tokens of ``ids`` (B, N), whose first stands at position 0."""
-    return headed(case, hidden(case, ids)[:, -last:])
+    return logits_of(case, states(case, ids)[:, -last:])
 
 
-def hidden(case: Case, ids: Ids) -> Values:
-    """The state (B, N, h) behind the last layer of tokens ``ids`` (B, N), whose first stands at position 0."""
+def states(case: Case, ids: Ids) -> Values:
+    """What the last layer leaves of each of ``ids`` (B, N): (B, N, h)."""
     x = np.stack([[wide(case, "embedding", int(token)) for token in row] for row in ids])
     for layer in range(case["L"]):
         normed = normalised(case, x, wide(case, "attention_norm", layer))
@@ -168,8 +168,8 @@ def hidden(case: Case, ids: Ids) -> Values:
     return x
 
 
-def headed(case: Case, x: Values) -> Values:
-    """Logits (…, V) of states (…, h)."""
+def logits_of(case: Case, x: Values) -> Values:
+    """Logits (…, V) of what the last layer left (…, h)."""
     normed = normalised(case, x, wide(case, "last_norm", 0))
     return projected(case, normed, "embedding" if case["is_tied"] else "lm_head")
 

@@ -38,7 +38,7 @@ def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> Values:
     """Rows of ``logits`` (rows, V): a token's each, one sequence after the other."""
     if case not in _STATES:
         _STATES[case] = states(case)
-    return mini_llm.headed(case, _STATES[case][rows])
+    return mini_llm.logits_of(case, _STATES[case][rows])
 
 
 def metrics(case: Case, check: Check) -> dict[str, float]:
@@ -54,7 +54,7 @@ def metrics(case: Case, check: Check) -> dict[str, float]:
     found = Sums()
     each = max(1, BLOCK // case["V"])
     for first in range(0, len(before), each):
-        wanted = mini_llm.headed(exact, before[first : first + each])
+        wanted = mini_llm.logits_of(exact, before[first : first + each])
         got = case.output_rows(check.output, first, len(wanted))
         for row, (exactly, there) in enumerate(zip(wanted, got, strict=True)):
             found.add(exactly, there.astype(np.float64), int(following[first + row]))
@@ -69,7 +69,7 @@ def unquantised(case: Case) -> Case:
 
 def states(case: Case) -> Values:
     """(B · prompt, h) behind the last layer."""
-    return mini_llm.hidden(case, case.input("prompt_ids")).reshape(case["prompt_tokens"], case["h"])
+    return mini_llm.states(case, case.input("prompt_ids")).reshape(case["prompt_tokens"], case["h"])
 
 
 def next_ids(ids: Ids) -> Ids:
