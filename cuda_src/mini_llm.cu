@@ -605,3 +605,41 @@ extern "C" __global__ void __launch_bounds__(sample::kThreads) sample_kernel(con
     ids[b] = token;
     position[b] = static_cast<int>(at + 1);
 }
+
+// ---- speculation ----------------------------------------------------------------------------------------------------------------
+
+// The tokens of a verification, behind each other for each sequence: the next one, then `draft` proposals, which `drafted`
+// [sequences, capacity + 1] holds at their positions. A thread a token.
+extern "C" __global__ void __launch_bounds__(kThreads) window_kernel(const int* ids, const int* position, const int* drafted,
+        int* window_ids, int* window_position, long long batch, long long draft, long long capacity) {
+    const long long t = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x, b = t / (draft + 1), i = t % (draft + 1);
+    if (b >= batch) return;
+    const long long at = position[b] + i;
+    window_ids[t] = i == 0 ? ids[b] : drafted[b * (capacity + 1) + at];
+    window_position[t] = static_cast<int>(at);
+}
+
+// Takes of each window the proposals that agree with what was chosen before them, and the choice behind those. The sequence moves
+// on by as many tokens, `steps` behind the first at most, and the draft to the same place. Proposals taken and windows are
+// counted, for sequences that were not at their end. A thread a sequence.
+extern "C" __global__ void __launch_bounds__(kThreads) accept_kernel(const int* window_ids, const int* chosen, int* ids,
+        int* position, int* draft_ids, int* draft_position, int* tokens, int* accepted, int* windows, long long batch,
+        long long draft, long long prompt, long long steps) {
+    const long long b = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+    if (b >= batch) return;
+    const int* proposal = window_ids + b * (draft + 1) + 1;
+    const int* choice = chosen + b * (draft + 1);
+    const long long at = position[b], left = prompt + steps - at;
+    if (left > 0) {
+        long long agreed = 0;
+        while (agreed < draft && proposal[agreed] == choice[agreed]) ++agreed;
+        const long long taken = agreed + 1 < left ? agreed + 1 : left;
+        for (long long i = 0; i < taken; ++i) tokens[b * (steps + 1) + at + 1 - prompt + i] = choice[i];
+        ids[b] = choice[taken - 1];
+        position[b] = static_cast<int>(at + taken);
+        accepted[b] += static_cast<int>(agreed);
+        windows[b] += 1;
+    }
+    draft_ids[b] = ids[b];
+    draft_position[b] = position[b];
+}

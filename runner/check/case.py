@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -19,8 +20,8 @@ MEMO_BYTES = 128 << 20
 """Inputs kept for repeated calls; the least recently used goes first."""
 
 
-ReadWhole = Callable[[str], npt.NDArray[Any]]
-"""``read(buffer)``: all elements of an output as the device left it, flat, in its own dtype."""
+Read = Callable[[str, int, int], npt.NDArray[Any]]
+"""``read(buffer, start, count)``: elements of an output from a flat index, in its own dtype, on the host."""
 
 
 class CaseError(ValueError):
@@ -41,7 +42,7 @@ class Case:
         self._memo: OrderedDict[tuple[str, tuple[int, ...]], npt.NDArray[Any]] = OrderedDict()
         self._memo_left = memo_bytes
         self._tables: dict[str, npt.NDArray[Any]] = {}
-        self._read: ReadWhole | None = None
+        self._read: Read | None = None
         self.outputs_seen = 0
         """How often a reference has looked at an output: its answer then holds for this check alone."""
 
@@ -94,16 +95,33 @@ class Case:
     def output(self, name: str) -> npt.NDArray[Any]:
         """A whole output as the step being checked left it: shape ``dims``, in its own dtype, where nothing was written
         all ones. Raises ``CaseError`` for an unknown buffer and outside a check."""
-        if name not in self._buffers:
-            raise CaseError(f"unknown buffer {name!r}; the plan has: {', '.join(sorted(self._buffers))}")
+        return self.output_rows(name, 0, self._planned(name).dims[0])
+
+    def output_rows(self, name: str, first: int, count: int) -> npt.NDArray[Any]:
+        """``count`` entries from ``first`` on of ``output(name)``, along its first dimension: a large one in parts."""
+        dims = self._planned(name).dims
         if self._read is None:
             raise CaseError(f"output {name!r} asked for outside a check")
+        if not 0 <= first <= first + count <= dims[0]:
+            raise CaseError(f"output {name!r}: rows {first} … {first + count - 1} are outside 0 … {dims[0] - 1}")
         self.outputs_seen += 1
-        return self._read(name).reshape(self._buffers[name].dims)
+        each = self._planned(name).elements // dims[0]
+        return self._read(name, first * each, count * each).reshape(count, *dims[1:])
 
-    def left(self, read: ReadWhole | None) -> None:
+    def left(self, read: Read | None) -> None:
         """What ``output`` reads from; None when a check has ended."""
         self._read = read
+
+    def under(self, **symbols: float | int | str) -> Case:
+        """The same inputs where some symbols have other values: what the formats of the plan cost is asked so.
+
+        Raises ``CaseError`` for a symbol that the plan does not have. There is no output to see.
+        """
+        for symbol in symbols:
+            _ = self[symbol]
+        other = Case(replace(self._plan, symbols={**self._plan.symbols, **symbols}))
+        other._tables = self._tables
+        return other
 
     def stored(self, name: str) -> npt.NDArray[Any]:
         """A whole buffer with ``fill: reference``, in its own dtype: what the reference's ``inputs(case, name)``
@@ -130,10 +148,13 @@ class Case:
         count = int(np.prod(block, dtype=np.int64))
         return generator.values(buffer, self.seed, start, count).reshape(block)
 
-    def _buffer(self, name: str) -> Buffer:
-        buffer = self._buffers.get(name)
-        if buffer is None:
+    def _planned(self, name: str) -> Buffer:
+        if name not in self._buffers:
             raise CaseError(f"unknown buffer {name!r}; the plan has: {', '.join(sorted(self._buffers))}")
+        return self._buffers[name]
+
+    def _buffer(self, name: str) -> Buffer:
+        buffer = self._planned(name)
         if buffer.fill.kind == "none":
             filled = sorted(b.name for b in self._buffers.values() if b.fill.kind != "none")
             raise CaseError(

@@ -17,11 +17,16 @@ class BadReference(ValueError):
 
 def function(reference: str, name: str, signature: str) -> Any:
     """A function of a dotted module, or of the ``.py`` at an absolute path. Raises ``BadReference``."""
-    module = _load_file(Path(reference)) if reference.endswith(".py") else _load_module(reference)
-    found = getattr(module, name, None)
+    found = optional(reference, name)
     if not callable(found):
         raise BadReference(f"reference {reference} has no function {signature}")
     return found
+
+
+def optional(reference: str, name: str) -> Any | None:
+    """Like ``function``; None where the module has nothing of that name."""
+    module = _load_file(Path(reference)) if reference.endswith(".py") else _load_module(reference)
+    return getattr(module, name, None)
 
 
 def _load_module(name: str) -> ModuleType:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from runner.check.case import Case
-from runner.check.modules import BadReference, function
+from runner.check.modules import BadReference, function, optional
 from runner.plan.model import Check, Plan
 
-__all__ = ["BadReference", "Expected", "evaluate", "load", "row_elements", "rows_total"]
+__all__ = ["BadReference", "Expected", "evaluate", "load", "metrics", "row_elements", "rows_total"]
 
 Expected = Callable[[Case, Check, npt.NDArray[np.int64]], npt.NDArray[Any]]
 
@@ -38,8 +38,7 @@ def evaluate(expected: Expected, plan: Plan, case: Case, check: Check, rows: npt
     try:
         answer = expected(case, check, rows)
     except (Exception, SystemExit) as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise BadReference(f"{where}: {type(error).__name__}: {error} ({place.filename}:{place.lineno})") from error
+        raise _raised(where, error) from error
     if not isinstance(answer, np.ndarray):
         raise BadReference(f"{where}: returned {type(answer).__name__}, must be a NumPy array")
     if answer.shape != shape:
@@ -53,6 +52,32 @@ def evaluate(expected: Expected, plan: Plan, case: Case, check: Check, rows: npt
         index = [int(i) for i in at[1:]]
         raise BadReference(f"{where}: {answer[at]} in row {rows[at[0]]} at {index}; must be finite")
     return answer
+
+
+def metrics(plan: Plan, case: Case, check: Check) -> dict[str, float]:
+    """What the reference's ``metrics(case, check)`` says of the output; empty where it has no such function.
+
+    Raises ``BadReference`` when it raises, and for an answer that is no dictionary of finite numbers.
+    """
+    make = optional(plan.reference, "metrics")
+    if make is None:
+        return {}
+    where = f"reference {plan.reference}, metrics of {check.name!r}"
+    try:
+        answer = make(case, check)
+    except (Exception, SystemExit) as error:
+        raise _raised(where, error) from error
+    if not isinstance(answer, Mapping):
+        raise BadReference(f"{where}: returned {type(answer).__name__}, must be a dictionary")
+    for name, value in answer.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
+            raise BadReference(f"{where}: {name}={value!r}, must be a finite number")
+    return {str(name): float(value) for name, value in answer.items()}
+
+
+def _raised(where: str, error: BaseException) -> BadReference:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return BadReference(f"{where}: {type(error).__name__}: {error} ({place.filename}:{place.lineno})")
 
 
 def row_elements(plan: Plan, check: Check) -> int:

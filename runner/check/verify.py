@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runner.check import reference
-from runner.check.case import Case
+from runner.check.case import Case, Read
 from runner.check.compare import choose_rows, compare, errors, same
 from runner.check.generator import key
 from runner.plan.model import Check, Plan
@@ -18,9 +17,6 @@ from runner.result.model import CheckResult
 
 BUDGET_ELEMENTS = 1 << 22
 """Elements a check's reference may touch, inputs and output: about 0.2 s of NumPy."""
-
-Read = Callable[[str, int, int], npt.NDArray[Any]]
-"""``read(buffer, start, count)``: elements of an output from a flat index, in its own dtype, on the host."""
 
 
 class Verifier:
@@ -53,7 +49,7 @@ class Verifier:
 
     def verify(self, variant: str, read: Read) -> list[CheckResult]:
         """Reads the rows of every check of ``variant`` and compares them. Raises ``BadReference``."""
-        self._case.left(lambda name: read(name, 0, self._plan.buffer(name).elements))
+        self._case.left(read)
         try:
             return [self._verified(variant, check, read) for check in self._plan.variant(variant).checks]
         finally:
@@ -68,6 +64,20 @@ class Verifier:
             result.message = same(check, before, out, rows, dims)
             result.passed = not result.message
         return result
+
+    def metrics(self, variant: str, read: Read) -> dict[str, float]:
+        """What the reference says of the outputs of ``variant`` beyond right and wrong: the cost of a format, say.
+
+        Empty where the reference has no ``metrics``. Raises ``BadReference``.
+        """
+        self._case.left(read)
+        try:
+            found: dict[str, float] = {}
+            for check in self._plan.variant(variant).checks:
+                found |= reference.metrics(self._plan, self._case, check)
+            return found
+        finally:
+            self._case.left(None)
 
     def drift(self, variant: str) -> dict[str, float]:
         """How far the verified output of ``variant`` is from the reference of the check its plan names.

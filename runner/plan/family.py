@@ -9,7 +9,7 @@ from typing import Any
 from runner.config.schema import BufferSpec, CheckSpec, Kernel, LaunchSpec, VariantSpec
 from runner.plan import dtypes
 from runner.plan.errors import FamilyError, PlanError
-from runner.plan.expressions import Evaluator
+from runner.plan.expressions import Evaluator, Number
 from runner.plan.memory import nbytes
 from runner.plan.model import Argument, Buffer, Check, Fill, Launch, Unit, Variant
 
@@ -127,17 +127,23 @@ def variant(kernel: Kernel, name: str, spec: VariantSpec, known: Mapping[str, Bu
         compute=spec.compute,
         drift=spec.drift,
         timed=_checked_timed(spec, evaluate, where),
-        report={
-            metric: float(evaluate.number(text, f"{where}.report.{metric}")) for metric, text in spec.report.items()
-        },
+        report={metric: float(value) for metric, value in _reported(spec, evaluate, where).items()},
     )
+
+
+def _reported(spec: VariantSpec, evaluate: Evaluator, where: str) -> dict[str, Number]:
+    """Every figure that has a value here; one whose expression gives an empty text is not known."""
+    found: dict[str, Number] = {}
+    for metric, text in spec.report.items():
+        if evaluate.value(text, f"{where}.report.{metric}") != "":
+            found[metric] = evaluate.number(text, f"{where}.report.{metric}")
+    return found
 
 
 def _checked_timed(spec: VariantSpec, evaluate: Evaluator, where: str) -> dict[str, str]:
     """The expressions as they stand, tried with a time of 1 µs so that a wrong name is found before anything runs."""
     trial = Evaluator({**evaluate.symbols, "time_us": 1.0})
-    for metric, text in spec.report.items():
-        trial.symbols[metric] = evaluate.number(text, f"{where}.report.{metric}")
+    trial.symbols.update(_reported(spec, evaluate, where))
     for metric, text in spec.timed.items():
         trial.number(text, f"{where}.timed.{metric}")
     return dict(spec.timed)

@@ -81,6 +81,7 @@ def _symbols(kernel: Kernel, params: dict[str, Value], target: Target) -> dict[s
         **params,
         "sms": target.sms or 1,
         "l2_bytes": target.l2_bytes,
+        "memory_bytes": target.memory_bytes,
         "is_host": int(target.backend == "host"),
     }
     evaluate = Evaluator(symbols)

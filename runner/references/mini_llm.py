@@ -22,6 +22,7 @@ from runner.check import generator
 from runner.references.arrays import FLOAT8_MAX, scale_of, through_int, to_levels
 from runner.references.pages import shuffled
 from runner.weights import stacked
+from runner.weights.token_ids import token_ids
 
 if TYPE_CHECKING:
     from runner.check.case import Case
@@ -51,7 +52,8 @@ _RUNS: WeakKeyDictionary[Case, dict[bytes, Judged]] = WeakKeyDictionary()
 
 
 def inputs(case: Case, name: str) -> npt.NDArray[Any]:
-    """Weights from a file, and tables of the engine.
+    """Weights from a file, given tokens (``prompt_ids`` (B, prompt), one sequence's behind the other's), and tables of
+    the engine.
 
     ``rotation`` (T, D / 2, 2): cosine and sine of position · theta ** (-2 i / D), float32. ``table`` (B, pages of a
     sequence): pages in the order of a pool that has been in use. ``each`` (B,): 0 … B - 1. Of the prompt's tokens,
@@ -60,6 +62,9 @@ def inputs(case: Case, name: str) -> npt.NDArray[Any]:
     together.
     """
     batch, prompt = case["B"], case["prompt"]
+    if name == "prompt_ids":
+        given = token_ids(case["text"], case["file"], case["V"])
+        return given[: batch * prompt].reshape(batch, prompt)
     if name == "rotation":
         angles = np.arange(case["T"])[:, None] * case["theta"] ** (-np.arange(0, case["D"], 2) / case["D"])
         return np.stack([np.cos(angles), np.sin(angles)], axis=2).astype(np.float32)
@@ -148,6 +153,11 @@ def drawn(case: Case, logits: Values, sequence: int, chosen: int, position: int)
 
 def forward(case: Case, ids: Ids, last: int) -> Values:
     """Logits (B, last, V) after the ``last`` last tokens of ``ids`` (B, N), whose first stands at position 0."""
+    return logits_of(case, states(case, ids)[:, -last:])
+
+
+def states(case: Case, ids: Ids) -> Values:
+    """What the last layer leaves of each of ``ids`` (B, N): (B, N, h)."""
     x = np.stack([[wide(case, "embedding", int(token)) for token in row] for row in ids])
     for layer in range(case["L"]):
         normed = normalised(case, x, wide(case, "attention_norm", layer))
@@ -155,7 +165,12 @@ def forward(case: Case, ids: Ids, last: int) -> Values:
         gate_up = projected(case, normalised(case, x, wide(case, "mlp_norm", layer)), "gate_up_weight", layer)
         gate, up = np.split(gate_up, 2, axis=2)
         x = x + projected(case, gate / (1.0 + np.exp(-gate)) * up, "down_weight", layer)
-    normed = normalised(case, x[:, -last:], wide(case, "last_norm", 0))
+    return x
+
+
+def logits_of(case: Case, x: Values) -> Values:
+    """Logits (…, V) of what the last layer left (…, h)."""
+    normed = normalised(case, x, wide(case, "last_norm", 0))
     return projected(case, normed, "embedding" if case["is_tied"] else "lm_head")
 
 

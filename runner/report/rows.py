@@ -138,6 +138,9 @@ _FIGURES: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
     ("% of\nceiling", 50, True, _metric("pct_ceiling_bandwidth", _percent)),
     ("bound", 70, False, lambda r: numbers.bound(r) or numbers.NONE),
     ("speed-up", 88, True, _metric("speedup", _times)),
+    ("KL\n(nats)", 87, True, _metric("kl_divergence", numbers.digits)),
+    ("perplexity\nratio", 86, True, _metric("perplexity_ratio", lambda ratio: numbers.digits(ratio, 4))),
+    ("accepted", 84, True, _metric("acceptance_rate", lambda share: _percent(100 * share))),
     ("quality", 75, False, lambda r: numbers.NONE if r.quality in _UNREMARKABLE else r.quality.value),
 )
 

@@ -1,4 +1,4 @@
-"""The report of a whole sweep in one folder: ``table.md``, ``table.csv`` and the plots."""
+"""The report of a whole sweep in one folder: ``table.md``, ``table.csv``, a decoder's ``record.md`` and the plots."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner.report.export import csv_text, markdown
+from runner.report.record import record
 from runner.result.document import write_text
 from runner.result.model import Result
 
@@ -18,6 +19,10 @@ def write_report(results: Sequence[Result], folder: Path, swept: Sequence[str] =
     written = [folder / "table.md", folder / "table.csv"]
     write_text(written[0], markdown(results, swept))
     write_text(written[1], csv_text(results))
+    told = record(results)
+    if told:
+        written.append(folder / "record.md")
+        write_text(written[-1], told + "\n")
     if any("time_us" in result.metrics for result in results):
         from runner.report.plots import write_plots  # matplotlib takes a second to import
 

@@ -13,14 +13,14 @@ TEXT_LIMIT = 1 << 20
 _SHOWN = 40
 
 
-def prompt_ids(text: str, path: str = "", vocab: int | None = None) -> list[int]:
+def prompt_ids(text: str, path: str = "", vocab: int | None = None, key: str = "prompt") -> list[int]:
     """The tokens of ``text``, at least one.
 
     ``[1, 2, 3]`` are ids already and need no file; anything else is turned into tokens by the tokenizer of the model at
     ``path``, which puts its own first token before it where it has one. With ``vocab`` no id may reach that number.
-    ``WeightsError`` names the prompt, or the file and what it lacks.
+    ``WeightsError`` names the prompt (``key`` is what it is called there), or the file and what it lacks.
     """
-    where = f"prompt={text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+    where = f"{key}={shown(text)}"
     if len(text) > TEXT_LIMIT:
         raise WeightsError(f"{where}: {len(text)} characters: at most {TEXT_LIMIT}")
     ids = _written(text, where)
@@ -36,6 +36,11 @@ def prompt_ids(text: str, path: str = "", vocab: int | None = None) -> list[int]
         if vocab is not None and token >= vocab:
             raise WeightsError(f"{where}: token {token}: the model has those from 0 to {vocab - 1}")
     return ids
+
+
+def shown(text: str) -> str:
+    """A text as an error quotes it: its beginning."""
+    return f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
 
 
 def _written(text: str, where: str) -> list[int] | None:

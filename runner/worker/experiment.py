@@ -66,6 +66,8 @@ class Experiment:
         self._plan = plan
         self._programs = programs
         self._buffers: dict[str, Buffer] = {}
+        self._outputs: Mapping[str, Buffer] = {}
+        """Of the step that was checked last."""
         self._streams: list[Stream] = []
         self._modules: list[dict[str, Module]] = []
         self._flushers = flushers
@@ -163,6 +165,7 @@ class Experiment:
             outcome.checks = second
             return
         outcome.metrics.update(self._verifier.drift(variant))
+        outcome.metrics.update(self._verifier.metrics(variant, self._read))
         outcome.metrics.update(workload.metrics(variant))
 
     def profile(self, variant: str, request: ProfileRequest) -> list[CheckResult]:
@@ -197,8 +200,8 @@ class Experiment:
         """One step on poisoned outputs, compared with the reference; ``events`` gets what the step did."""
         workload = self._loaded()
         workload.reset(variant)
-        outputs = workload.outputs(variant)
-        for name, buffer in outputs.items():
+        self._outputs = workload.outputs(variant)
+        for name, buffer in self._outputs.items():
             self._streams[self._plan.buffer(name).device].fill(buffer, POISON)
         self._synchronize()
         name = range_name(self._plan.phase, self._plan.kernel, variant)
@@ -207,15 +210,15 @@ class Experiment:
             self._synchronize()
         if events is not None:
             events += [event for event in seen if event.kind != "api"][:MAX_EVENTS]
-        return self._verifier.verify(variant, lambda *where: self._read(outputs, *where))
+        return self._verifier.verify(variant, self._read)
 
-    def _read(self, outputs: Mapping[str, Buffer], name: str, start: int, count: int) -> npt.NDArray[Any]:
+    def _read(self, name: str, start: int, count: int) -> npt.NDArray[Any]:
         """``count`` elements of an output from flat index ``start``, in its own dtype."""
         planned = self._plan.buffer(name)
         dtype = dtypes.numpy_dtype(planned.dtype)
         target: npt.NDArray[Any] = np.empty(count, dtype=dtype)
         stream = self._streams[planned.device]
-        stream.read(target, outputs[name], start * dtype.itemsize)
+        stream.read(target, self._outputs[name], start * dtype.itemsize)
         stream.synchronize()
         return target
 

@@ -50,6 +50,24 @@ class Pass:
     """Tokens that a next one is chosen after; 0 = as many as there are sequences."""
     rows: str = "each"
     """Buffer: which tokens of the pass those are."""
+    logits: str = "logits"
+    """Buffer: what they are chosen by."""
+    layers: int = 0
+    """The first so many alone, before the last norm; 0 = all."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Buffers that a choice of next tokens reads and moves on, and where it writes the tokens down."""
+
+    logits: str = "logits"
+    ids: str = "ids"
+    position: str = "position"
+    tokens: str = "tokens"
+    first: int | None = None
+    """Position of the first token that is written down; None = the prompt's length."""
+    last: int | None = None
+    """Most tokens behind it that are; None = ``steps``. Those at other positions are not."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +99,11 @@ class Decoder:
         """A symbol of the plan that is a whole number."""
         return int(self._context.plan.symbols[name])
 
-    def rewind(self, start: str) -> BoundLaunch:
+    def rewind(self, start: str, ids: str = "ids", position: str = "position") -> BoundLaunch:
         """Puts every sequence at position ``start`` (a symbol), with the first token chosen as the next one."""
         batch = self.size("B")
         sizes = (batch, self.size("steps"), self.size(start))
-        return self._launch("rewind_kernel", _blocks(batch), BLOCK, "tokens", "ids", "position", *sizes)
+        return self._launch("rewind_kernel", _blocks(batch), BLOCK, "tokens", ids, position, *sizes)
 
     def empty(self) -> BoundLaunch:
         """A kernel that does nothing."""
@@ -96,7 +114,7 @@ class Decoder:
         many = self.many(this.tokens)
         embed = (this.tokens, 1, 1), BLOCK, "embedding", this.ids, "state", self._hidden
         yield Step("embed", "embed", self._launch("embed_kernel", *embed))
-        for layer in range(self._layers):
+        for layer in range(this.layers or self._layers):
             attention, mlp = f"layer_{layer}/attention", f"layer_{layer}/mlp"
             yield from self._projections_in(this, layer, many, attention)
             yield from self._attention(this, layer, many, attention)
@@ -111,7 +129,7 @@ class Decoder:
 
     def logits(self, this: Pass) -> Step:
         sampled, vocab = this.sampled or self.size("B"), self.size("V")
-        weights = ("embedding", "lm_head", "last_norm", "state", this.rows, "logits")
+        weights = ("embedding", "lm_head", "last_norm", "state", this.rows, this.logits)
         sizes = (vocab, self._hidden, sampled, self._epsilon)
         return Step(
             "logits",
@@ -119,13 +137,15 @@ class Decoder:
             self._launch("logits_kernel", self._few(vocab, sampled, TABLE_ROWS), FEW_BLOCK, *weights, *sizes),
         )
 
-    def sample(self, sampled: int) -> Step:
+    def sample(self, sampled: int, choice: Choice = Choice()) -> Step:
         """The choice of the next tokens, which moves their sequences on."""
         symbols = self._context.plan.symbols
         key = np.uint64(generator.key(self._context.plan.seed, "sampler"))
         how = (self.size("top_k"), float(symbols["top_p"]), float(symbols["temperature"]), key)
-        sizes = (self.size("V"), self.size("prompt"), self.size("steps"))
-        arguments = ("logits", "ids", "position", "tokens", *sizes, *how)
+        first = self.size("prompt") if choice.first is None else choice.first
+        last = self.size("steps") if choice.last is None else choice.last
+        moved = (choice.logits, choice.ids, choice.position, choice.tokens)
+        arguments = (*moved, self.size("V"), first, last, *how)
         return Step("sampler", "sampler", self._launch("sample_kernel", (sampled, 1, 1), SAMPLE_BLOCK, *arguments))
 
     def _projections_in(self, this: Pass, layer: int, many: bool, part: str) -> Iterator[Step]:
@@ -206,6 +226,18 @@ class Decoder:
 
     def _few(self, rows: int, tokens: int, each: int = 0) -> Dim3:
         return -(-rows // (each or self.size("few_rows"))), -(-tokens // self.size("tile")), 1
+
+    def window(self) -> BoundLaunch:
+        """The next token of each sequence and the ``draft`` proposals behind it, as the tokens of a verification."""
+        into = ("ids", "position", "drafted", "window_ids", "window_position")
+        sizes = (self.size("B"), self.size("draft"), self.size("T"))
+        return self._launch("window_kernel", _blocks(self.size("window_tokens")), BLOCK, *into, *sizes)
+
+    def accept(self) -> BoundLaunch:
+        """Takes what a verification agrees with, and moves sequences and draft on."""
+        moved = ("ids", "position", "draft_ids", "draft_position", "tokens", "accepted", "windows")
+        sizes = (self.size("B"), self.size("draft"), self.size("prompt"), self.size("steps"))
+        return self._launch("accept_kernel", _blocks(self.size("B")), BLOCK, "window_ids", "chosen", *moved, *sizes)
 
     def _launch(self, name: str, grid: Dim3, block: int, *given: Value, shared: int = 0) -> BoundLaunch:
         function = self._context.function(name)
