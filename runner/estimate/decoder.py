@@ -18,8 +18,8 @@ LETTERS = {
     "V": "vocab",
 }
 """Its parameter → key of ``model``."""
-_KINDS = "rotary MHA or GQA and a gated feed-forward part, with no biases but those of Q, K and V"
-_PLAIN: dict[str, int | bool] = {
+_KINDS = "rotary MHA or GQA and a gated feed-forward part, with plain positions and no biases but those of Q, K and V"
+_PLAIN: dict[str, int | bool | str] = {
     "experts": 0,
     "kv_lora_rank": 0,
     "sliding_window": 0,
@@ -30,11 +30,17 @@ _PLAIN: dict[str, int | bool] = {
     "out_bias": False,
     "mlp_bias": False,
     "attention_sinks": False,
+    "rope_scaling": "",
 }
 """Key of ``model`` → the only value that it runs."""
 _GROUPED = re.compile(r"int([48])_g(\d+)_s32")
+GROUPS = 128
+"""Weights of a scale: a multiple of it."""
 _FLOATS = {"float32": "fp32", "bfloat16": "bf16"}
-WEIGHTS = "float32 (its fp32), bfloat16 (bf16), int8_g<group>_s32 (w8a16), int4_g<group>_s32 (w4a16)"
+WEIGHTS = (
+    "float32 (its fp32), bfloat16 (bf16), int8_g<group>_s32 (w8a16), int4_g<group>_s32 (w4a16), a group being a multiple "
+    f"of {GROUPS}"
+)
 KV = "float32 (its fp32), bfloat16 (bf16), int8 or int8_g<head_dim>_s32 (int8), float8 (fp8)"
 
 
@@ -44,7 +50,7 @@ def check_model(model: Model, because: str) -> None:
         value = getattr(model, key)
         if value != only:
             raise ConfigError(
-                f"model.{key}={value}: must be {str(only).lower()} with {because}, which serves what kernel=mini_llm "
+                f"model.{key}={value}: must be {str(only).lower() or 'empty'} with {because}, which serves what kernel=mini_llm "
                 f"runs: {_KINDS}"
             )
 
@@ -57,7 +63,7 @@ def weights_word(weights: Precision) -> tuple[str, int]:
     if weights.name in _FLOATS:
         return _FLOATS[weights.name], 0
     grouped = _GROUPED.fullmatch(weights.name)
-    if grouped is None:
+    if grouped is None or int(grouped[2]) == 0 or int(grouped[2]) % GROUPS:
         raise ConfigError(f"{weights.name} is none of those that kernel=mini_llm has: {WEIGHTS}")
     return f"w{grouped[1]}a16", int(grouped[2])
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 DECODE, PREFILL = "decode_", "prefill_"
 """How the names of a phase's operators begin."""
-EMPTY = "empty"
-"""A kernel that does nothing, measured as the operators are."""
+EMPTY, CHAIN = "empty", "chain"
+"""A kernel that does nothing, measured as the operators are, and a graph of ``nodes`` of them."""
 AFTER_PREFILL = ("decode_logits", "decode_sampler")
 """A prefill ends with them: the first token is chosen as every other is."""
 
@@ -37,7 +37,7 @@ class Launch:
     empty_us: float
     """A kernel that does nothing, between two events."""
     node_us: float
-    """Time per node of a graph whose kernels do next to nothing."""
+    """Time per node of a graph of such kernels."""
     source: str
 
 

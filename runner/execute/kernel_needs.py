@@ -52,7 +52,7 @@ def supply(experiment: Experiment, found: Mapping[Path, Sequence[Found]]) -> Non
     if experiment.needs is None or experiment.wanted is None:
         return
     folder = experiment.needs.folder
-    kernels = kernel_times.of_results(experiment.config, experiment.wanted, found[folder], folder)
+    kernels = kernel_times.of_results(experiment.wanted, found[folder], folder)
     experiment.needs = None
     if isinstance(kernels, str):
         experiment.refused = (Status.RUNTIME_ERROR, f"its kernels could not be measured: {kernels}")

@@ -6,14 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.estimate import kernels
-from runner.estimate.kernels import DECODE, EMPTY, PREFILL, Kernels, Launch, Timing
+from runner.estimate.kernels import CHAIN, DECODE, EMPTY, PREFILL, Kernels, Launch, Timing
 from runner.result.model import INTERRUPTED, Quality, Result, Status
 from runner.result.names import plain
 
 FAMILY = "layer_ops"
 """Measures each operator of a decoder alone, in the kernels that ``mini_llm`` runs."""
-GRAPH_FAMILY, GRAPH_VARIANT = "cuda_graph_decode", "graph"
-"""What a node of a graph costs."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Wanted:
     @property
     def shown(self) -> str:
         letters = " ".join(f"{key}={value}" for key, value in self.letters.items())
-        return f"{letters} prompt={self.prompt} T={self.steps_at} on {self.gpu}"
+        return f"{letters} prompt={self.prompt} context={self.steps_at} on {self.gpu}"
 
     def fits(self, result: Result) -> bool:
         """Measured on that device, with these figures; prompt and context are looked at later."""
@@ -69,13 +67,22 @@ class _Set:
             for one in self.found
         )
 
-    def number(self, key: str) -> int:
+    @property
+    def prompt(self) -> int:
+        return self._number("prompt")
+
+    @property
+    def context(self) -> int:
+        """Tokens that a decode step saw: one more than the prompt where nothing else was asked for."""
+        return self._number("context") or self.prompt + 1
+
+    def _number(self, key: str) -> int:
         return int(float(self.found[0].result.params.get(key, 0)))
 
 
-def chosen(found: Sequence[Found], wanted: Wanted, where: str, launches: Sequence[Found] = ()) -> Kernels | str:
-    """The kernels of a load, or what is missing, in words. ``found``: the newest first. ``launches``: results of
-    ``GRAPH_FAMILY``. ``where``: the store or the folder that was looked through."""
+def chosen(found: Sequence[Found], wanted: Wanted, where: str) -> Kernels | str:
+    """The kernels of a load, or what is missing, in words. ``found``: the newest first. ``where``: the store or the
+    folder that was looked through."""
     alike = [one for one in found if one.result.kernel == FAMILY and wanted.fits(one.result)]
     if not alike:
         return f"no result of kernel={FAMILY} for {wanted.shown}"
@@ -85,20 +92,20 @@ def chosen(found: Sequence[Found], wanted: Wanted, where: str, launches: Sequenc
         return decode
     timings, notes, used = decode
     prefills = [one for one in (_phase(each, PREFILL, wanted) for each in experiments) if isinstance(one, _Set)]
-    prefill = next((one for one in prefills if one.number("prompt") == wanted.prompt), None)
+    prefill = next((one for one in prefills if one.prompt == wanted.prompt), None)
     if prefill is None:
-        lengths = sorted({one.number("prompt") for one in prefills})
+        lengths = sorted({one.prompt for one in prefills})
         have = f"; there are prompts of {', '.join(map(str, lengths))}" if lengths else ""
         return f"no complete prefill of kernel={FAMILY} for {wanted.shown}{have}"
     notes += _doubts([*used, prefill])
     lacking = [name for name in kernels.AFTER_PREFILL if all(timing.operator != name for timing in timings)]
     if lacking:
         notes.append(f"the choice of the first token is without {' and '.join(lacking)}, which was not measured")
-    launch = _launch(used[0].found[0].result.experiment_id, alike, launches, wanted)
+    launch = _launch(used[0].found[0].result.experiment_id, alike)
     if launch is None:
         notes.append(
-            "times of kernels are taken as they were measured alone, starting and ending included: no variant "
-            f"{EMPTY} of kernel={FAMILY} beside kernel={GRAPH_FAMILY} was found"
+            "times of kernels are taken as they were measured alone, starting and ending included: the variants "
+            f"{EMPTY} and {CHAIN} of kernel={FAMILY}, which tell what that costs, were not measured"
         )
     return kernels.combined(prefill.timings, timings, f"kernel={FAMILY} in {where}", launch, notes)
 
@@ -136,7 +143,7 @@ def _steps(phases: Sequence[_Set | str], wanted: Wanted) -> tuple[tuple[Timing, 
     sets: dict[int, _Set] = {}
     for one in phases:
         if isinstance(one, _Set):
-            sets.setdefault(one.number("T"), one)
+            sets.setdefault(one.context, one)
     if not sets:
         reasons = "; ".join(dict.fromkeys(one for one in phases if isinstance(one, str)))
         return f"no complete decode step of kernel={FAMILY} for {wanted.shown}: {reasons}"
@@ -149,7 +156,7 @@ def _steps(phases: Sequence[_Set | str], wanted: Wanted) -> tuple[tuple[Timing, 
     high = min((context for context in sets if context > wanted.context), default=None)
     if low is None or high is None:
         have = ", ".join(map(str, sorted(sets)))
-        return f"no decode step of kernel={FAMILY} for {wanted.shown}; there are contexts T of {have}"
+        return f"no decode step of kernel={FAMILY} for {wanted.shown}; there are contexts of {have}"
     try:
         timings = kernels.between(wanted.context, {low: sets[low].timings, high: sets[high].timings})
     except ValueError as error:
@@ -167,19 +174,19 @@ def _doubts(used: Sequence[_Set]) -> list[str]:
     return [f"measured times are {quality.value}: {', '.join(names)}" for quality, names in doubtful.items()]
 
 
-def _launch(experiment: str, alike: Sequence[Found], launches: Sequence[Found], wanted: Wanted) -> Launch | None:
-    """The empty kernel of the experiment, else the newest, beside the graph with the least time per node: the less its
-    kernels do, the nearer that is to the node's own cost."""
-    empties = [one for one in alike if one.result.variant == EMPTY and one.result.status is Status.PASSED]
-    empties.sort(key=lambda one: one.result.experiment_id != experiment)
-    nodes: list[tuple[float, str]] = []
-    for one in launches:
-        here = (one.result.gpu, one.result.backend) == (wanted.gpu, wanted.backend)
-        step, count = one.result.metrics.get("tpot_us", 0.0), one.result.metrics.get("kernels_per_step", 0.0)
-        measured = (one.result.kernel, one.result.variant) == (GRAPH_FAMILY, GRAPH_VARIANT)
-        if measured and here and one.result.status is Status.PASSED and step > 0 and count > 0:
-            nodes.append((step / count, one.source))
-    if not empties or not nodes:
+def _launch(experiment: str, alike: Sequence[Found]) -> Launch | None:
+    """What a launch costs, by the experiment's own empty kernel and chain of them, else by the newest of each."""
+    empty = _nearest(EMPTY, experiment, alike, ("time_us",))
+    chain = _nearest(CHAIN, experiment, alike, ("time_us", "nodes"))
+    if empty is None or chain is None:
         return None
-    node_us, node_source = min(nodes)
-    return Launch(empties[0].result.metrics["time_us"], node_us, f"{empties[0].source} and {node_source}")
+    sources = " and ".join(dict.fromkeys([empty.source, chain.source]))
+    measured = chain.result.metrics
+    return Launch(empty.result.metrics["time_us"], measured["time_us"] / measured["nodes"], sources)
+
+
+def _nearest(variant: str, experiment: str, alike: Sequence[Found], needed: Sequence[str]) -> Found | None:
+    """The variant of that experiment, else the newest, that passed and has the ``needed`` metrics above 0."""
+    passed = [one for one in alike if one.result.variant == variant and one.result.status is Status.PASSED]
+    whole = [one for one in passed if all(one.result.metrics.get(name, 0.0) > 0 for name in needed)]
+    return min(whole, key=lambda one: one.result.experiment_id != experiment, default=None)

@@ -12,13 +12,14 @@ from omegaconf import DictConfig, OmegaConf
 from runner.config.check_estimate import MEASURED
 from runner.config.errors import ConfigError
 from runner.config.load import to_experiment
+from runner.config.option_file import option
 from runner.config.points import Point
 from runner.config.repeat import repeat_command
 from runner.config.schema import Config, Kernel, Model, Tracking
 from runner.estimate import decoder, times
 from runner.estimate.kernels import DECODE, PREFILL, Kernels
 from runner.estimate.model import Work
-from runner.execute.kernel_sets import FAMILY, GRAPH_FAMILY, GRAPH_VARIANT, Found, Wanted, chosen
+from runner.execute.kernel_sets import FAMILY, Found, Wanted, chosen
 from runner.execute.result_files import below
 from runner.execute.targets import runs_here
 from runner.paths import conf_dir, project_dir
@@ -27,6 +28,8 @@ from runner.record import search
 from runner.record.location import TrackingUnavailable, locate
 
 BECAUSE = f"estimate.efficiency={MEASURED}"
+LETTERS = {"layers" if letter == "L" else letter: key for letter, key in decoder.LETTERS.items()}
+"""Parameter of the family → key of ``model``. Of all ``layers`` it holds one: its ``L`` is not the model's."""
 
 
 def asked(config: Config) -> bool:
@@ -45,7 +48,7 @@ def wanted(point: Point, model: Model, work: Work, target: Target) -> Wanted:
         kv = decoder.kv_word(work.kv)
     except ConfigError as error:
         raise ConfigError(f"estimate.kv: with {BECAUSE} {error}") from error
-    letters = {"B": work.batch, **{letter: getattr(model, key) for letter, key in decoder.LETTERS.items()}}
+    letters = {"B": work.batch, **{letter: getattr(model, key) for letter, key in LETTERS.items()}}
     words = {"weights": weights, "kv": kv, **({"group": str(group)} if group else {})}
     return Wanted(
         gpu=target.name,
@@ -65,43 +68,29 @@ def find(config: Config, needed: Wanted) -> Kernels | str:
     if config.estimate.kernels:
         where = f"estimate.kernels={config.estimate.kernels}"
         found = below(where, Path(config.estimate.kernels).expanduser())
-        kernels = chosen(found, needed, config.estimate.kernels, found)
+        kernels = chosen(found, needed, config.estimate.kernels)
         if isinstance(kernels, str):
             raise ConfigError(f"{where}: {kernels}")
         return kernels
     if not config.tracking.enabled:
         return "there is no store (tracking=none)"
-    found = stored(config.tracking, FAMILY, needed)
-    return chosen(found, needed, locate(config.tracking.uri, project_dir()).shown, graphs(config.tracking, needed))
+    return chosen(stored(config.tracking, needed), needed, locate(config.tracking.uri, project_dir()).shown)
 
 
-def of_results(config: Config, needed: Wanted, found: Sequence[Found], folder: Path) -> Kernels | str:
+def of_results(needed: Wanted, found: Sequence[Found], folder: Path) -> Kernels | str:
     """From what ``to_measure`` gave, in ``folder``; what is missing, in words, where something failed."""
     failed = [one for one in found if one.result.status.failed]
     if failed:
         first = failed[0].result
         return f"{first.variant or FAMILY} ended as {first.status.value}: {first.message or 'its check failed'}"
+    return chosen(found, needed, str(folder))
+
+
+def stored(tracking: Tracking, needed: Wanted) -> list[Found]:
+    """The store's results of the family with the wanted figures, the newest first. Raises ``ConfigError``."""
+    params = {"gpu": needed.gpu, "backend": needed.backend, **needed.letters}
     try:
-        launches = graphs(config.tracking, needed)
-    except ConfigError:  # the store has gone since it was asked for the kernels: they do without
-        launches = []
-    return chosen(found, needed, str(folder), launches)
-
-
-def stored(tracking: Tracking, family: str, needed: Wanted) -> list[Found]:
-    """The store's results of a family with the wanted figures, the newest first. Raises ``ConfigError``."""
-    return _stored(tracking, family, {"gpu": needed.gpu, "backend": needed.backend, **needed.letters})
-
-
-def graphs(tracking: Tracking, needed: Wanted) -> list[Found]:
-    """The store's results that tell what a node of a graph costs on this device; none without a store."""
-    device = {"gpu": needed.gpu, "backend": needed.backend, "variant": GRAPH_VARIANT}
-    return _stored(tracking, GRAPH_FAMILY, device) if tracking.enabled else []
-
-
-def _stored(tracking: Tracking, family: str, params: dict[str, str]) -> list[Found]:
-    try:
-        runs = search.newest(locate(tracking.uri, project_dir()), family, params)
+        runs = search.newest(locate(tracking.uri, project_dir()), FAMILY, params)
     except TrackingUnavailable as error:
         raise ConfigError(f"{BECAUSE}: {error}") from error
     return [Found(f"run {run_id}", result) for run_id, result in runs]
@@ -136,7 +125,7 @@ def _overrides(point: Point, needed: Wanted) -> list[str]:
         for line in point.overrides
         if line.lstrip("+").partition("=")[0].partition(".")[0] in told and not line.startswith("model.config_json")
     ]
-    params = {**needed.letters, "prompt": str(needed.prompt), "T": str(needed.steps_at)}
+    params = {**needed.letters, "prompt": str(needed.prompt), "context": str(needed.steps_at)}
     return [f"kernel={FAMILY}", f"gpu={needed.gpu}", *kept, *(f"kernel.params.{k}={v}" for k, v in params.items())]
 
 
@@ -146,15 +135,15 @@ def _config(point: Point, model: Model, needed: Wanted) -> Config:
     merged.kernel = _family(point)
     for letter, value in needed.letters.items():
         merged.kernel.params[letter] = int(value) if value.isdigit() else value
-    merged.kernel.params["prompt"], merged.kernel.params["T"] = needed.prompt, needed.steps_at
+    merged.kernel.params["prompt"], merged.kernel.params["context"] = needed.prompt, needed.steps_at
     return to_experiment(merged)
 
 
 def _family(point: Point) -> DictConfig:
     """As its YAML says it, the user's own folders first; values of other sections are unresolved. Raises
     ``ConfigError`` where there is none."""
-    folders: Sequence[Path] = (*point.config_dirs, conf_dir())
-    for path in (folder / "kernel" / f"{FAMILY}.yaml" for folder in folders):
-        if path.is_file():
-            return cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Kernel), OmegaConf.load(path)))
-    raise ConfigError(f"{BECAUSE}: there is no kernel={FAMILY} in {', '.join(map(str, folders))}")
+    folders = (*point.config_dirs, conf_dir())
+    found = option(folders, "kernel", FAMILY)
+    if found is None:
+        raise ConfigError(f"{BECAUSE}: there is no kernel={FAMILY} in {', '.join(map(str, folders))}")
+    return cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Kernel), found))

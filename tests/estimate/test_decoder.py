@@ -16,8 +16,8 @@ from runner.estimate import decoder, precision
         ("bf16", ("bf16", 0), 16),
         ("w8a16", ("w8a16", 128), 8.25),
         ("w4a16", ("w4a16", 128), 4.25),
-        ("int8_g64_s32", ("w8a16", 64), 8.5),
-        ("int4_g32_s32", ("w4a16", 32), 5),
+        ("int8_g256_s32", ("w8a16", 256), 8.125),
+        ("int4_g128_s32", ("w4a16", 128), 4.25),
     ],
 )
 def test_weights_have_a_word_and_the_same_bits(name: str, word: tuple[str, int], bits: float) -> None:
@@ -26,7 +26,9 @@ def test_weights_have_a_word_and_the_same_bits(name: str, word: tuple[str, int],
     assert precision.of(name).bits == bits
 
 
-@pytest.mark.parametrize("name", ["fp8", "int8", "int4_g128", "awq", "fp16", "int3_g128_s32"])
+@pytest.mark.parametrize(
+    "name", ["fp8", "int8", "int4_g128", "awq", "fp16", "int3_g128_s32", "int8_g64_s32", "int4_g32_s32"]
+)
 def test_other_weights_are_refused_with_those_that_there_are(name: str) -> None:
     with pytest.raises(ConfigError, match=r"is none of those that kernel=mini_llm has: float32 .*int8_g<group>_s32"):
         decoder.weights_word(precision.of(name))
@@ -47,9 +49,10 @@ def test_other_caches_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("experts", 8), ("kv_lora_rank", 512), ("sliding_window", 128), ("gated_mlp", False), ("qk_norm", True)],
-)
-def test_a_model_that_it_does_not_run_is_refused_by_its_key(key: str, value: int) -> None:
+    [("experts", 8), ("kv_lora_rank", 512), ("sliding_window", 128), ("gated_mlp", False), ("qk_norm", True),
+     ("rope_scaling", "yarn")],
+)  # fmt: skip
+def test_a_model_that_it_does_not_run_is_refused_by_its_key(key: str, value: int | str) -> None:
     model = Model("toy", layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=256)
     decoder.check_model(model, "this")
     setattr(model, key, value)

@@ -16,7 +16,7 @@ from runner.execute import kernel_sets, kernel_times, targets
 from tests.execute.test_sweep import FAMILIES, results
 
 FAMILY = "toy_ops"
-"""Stands for ``layer_ops``: the same letters, variants of the same kind."""
+"""Stands for ``layer_ops`` where its kernels do not matter: the same letters, variants of the same kind."""
 MODEL = (
     "model=qwen2_5_0_5b", "model.layers=2", "model.hidden=64", "model.heads=4", "model.kv_heads=2", "model.head_dim=16",
     "model.intermediate=128", "model.vocab=256",
@@ -29,10 +29,21 @@ MEASURED = (*PLAIN, "estimate.efficiency=measured", "gpu=host")
 
 
 @pytest.fixture(autouse=True)
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def real() -> None:
+    """For a test of ``layer_ops`` itself."""
+
+
+@pytest.fixture(autouse=True)
+def stand_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "real" in request.fixturenames:
+        return
     for module in (kernel_sets, kernel_times):
         monkeypatch.setattr(module, "FAMILY", FAMILY)
-    monkeypatch.chdir(tmp_path)
 
 
 def by_kernel(folder: Path, kernel: str) -> list[dict[str, Any]]:
@@ -40,11 +51,13 @@ def by_kernel(folder: Path, kernel: str) -> list[dict[str, Any]]:
 
 
 def added_up(found: list[dict[str, Any]], *names: str) -> float:
-    """Microseconds of the named operators' calls."""
+    """Microseconds of the named operators' calls in a graph."""
+    metrics = {one["variant"]: one["metrics"] for one in found if one["status"] == "PASSED"}
+    node = metrics["chain"]["time_us"] / metrics["chain"]["nodes"]
     return sum(
-        float(one["metrics"]["time_us"] * one["metrics"]["calls"])
-        for one in found
-        if one["status"] == "PASSED" and one["variant"].startswith(names)
+        float(one["calls"] * (max(0.0, one["time_us"] - metrics["empty"]["time_us"]) + node))
+        for name, one in metrics.items()
+        if name.startswith(names)
     )
 
 
@@ -56,7 +69,7 @@ def test_kernels_are_measured_filed_and_found_again(tmp_path: Path, capsys: pyte
     assert "Level: measured kernels; from kernel=toy_ops in " in page
     kernels = by_kernel(tmp_path, FAMILY)
     (made,) = by_kernel(tmp_path, "estimate")
-    assert {one["params"]["T"] for one in kernels} == {9} and {one["params"]["prompt"] for one in kernels} == {7}
+    assert {one["params"]["context"] for one in kernels} == {9} and {one["params"]["prompt"] for one in kernels} == {7}
     assert {one["variant"] for one in kernels if one["status"] == "SKIPPED"} == {"prefill_rope"}
     assert made["metrics"]["tpot_ms"] == pytest.approx(1e-3 * added_up(kernels, "decode_"))
     assert made["metrics"]["ttft_ms"] == pytest.approx(1e-3 * added_up(kernels, "prefill_", "decode_logits"))
@@ -68,7 +81,7 @@ def test_kernels_are_measured_filed_and_found_again(tmp_path: Path, capsys: pyte
                                                    (FAMILY,))}  # fmt: skip
         told = database.execute("select value from params where key = 'kernels_from'").fetchone()[0]
     assert len(runs) == len(kernels)
-    assert sum(run in told for run in runs) == 5, "the operators that count, by their runs"
+    assert sum(run in told for run in runs) == 7, "the operators that count and what a launch costs, by their runs"
 
     assert main([*MEASURED, store]) == 0
     assert len(by_kernel(tmp_path, FAMILY)) == len(kernels), "nothing is measured twice"
@@ -80,9 +93,29 @@ def test_kernels_are_measured_filed_and_found_again(tmp_path: Path, capsys: pyte
     assert all(row["source"].removeprefix("run ") in runs for row in rows)
 
 
+@pytest.mark.usefixtures("real")
+def test_the_kernels_of_the_decoder_are_measured_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = ("model.hidden=32", "model.intermediate=64", "model.vocab=64", "shape.batch=1", "shape.prompt=3",
+            "measure.host.max_time_s=0.02", "tracking=none")  # fmt: skip
+    assert main([*MEASURED, *tiny]) == 0
+    assert "Level: measured kernels; from kernel=layer_ops in " in capsys.readouterr().out
+    kernels = by_kernel(tmp_path, "layer_ops")
+    (made,) = by_kernel(tmp_path, "estimate")
+    assert {(one["params"]["L"], one["params"]["layers"], one["params"]["context"]) for one in kernels} == {(1, 2, 5)}
+    skipped = {one["variant"] for one in kernels if one["status"] == "SKIPPED"}
+    assert skipped == {"decode_norm", "decode_activation", "prefill_norm", "prefill_activation"}
+    assert {one["status"] for one in kernels} == {"SKIPPED", "PASSED"}
+    calls = {one["variant"]: one["metrics"]["calls"] for one in kernels if one["status"] == "PASSED"}
+    assert (calls["decode_qkv"], calls["decode_logits"], calls["chain"]) == (2, 1, 0)
+    assert made["metrics"]["tpot_ms"] == pytest.approx(1e-3 * added_up(kernels, "decode_"))
+    chosen = ("prefill_", "decode_logits", "decode_sampler")
+    assert made["metrics"]["ttft_ms"] == pytest.approx(1e-3 * added_up(kernels, *chosen))
+    assert not any("as they were measured alone" in line for line in made["warnings"])
+
+
 def test_without_a_store_a_folder_of_results_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["--config-dir", str(FAMILIES), f"kernel={FAMILY}", "gpu=host", "measure=quick", "tracking=none", *MODEL]
-    dims = ["shape.batch=2", "shape.prompt=7", "kernel.params.T=8,12", "measure.host.max_time_s=0.1"]
+    dims = ["shape.batch=2", "shape.prompt=7", "kernel.params.context=8,12", "measure.host.max_time_s=0.1"]
     assert main([*lines, *dims, "-m"]) == 0
     capsys.readouterr()
     assert main([*MEASURED, "tracking=none", "estimate.kernels=multirun"]) == 0
@@ -93,7 +126,7 @@ def test_without_a_store_a_folder_of_results_serves(tmp_path: Path, capsys: pyte
     assert main([*MEASURED, "tracking=none", "estimate.kernels=multirun", "shape.prompt=30"]) == 2
     said = capsys.readouterr().err
     assert f"estimate.kernels=multirun: no decode step of kernel={FAMILY} for B=2" in said
-    assert "there are contexts T of 8, 12" in said
+    assert "there are contexts of 8, 12" in said
 
 
 def test_a_sweep_shares_what_is_measured(tmp_path: Path) -> None:
@@ -113,7 +146,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     [
         (("gpu=h200_sxm",), "python -m runner --config-dir"),
         (("gpu=h200_sxm", "tracking=none"), "kernel=toy_ops gpu=h200_sxm measure=quick"),
-        (("gpu=h200_sxm", "tracking=none"), "kernel.params.prompt=7 kernel.params.T=9"),
+        (("gpu=h200_sxm", "tracking=none"), "kernel.params.prompt=7 kernel.params.context=9"),
         (("gpu=h200_sxm", "estimate.tensor=2"), "estimate.tensor=2: must be 1 with estimate.efficiency=measured"),
         (("gpu=h200_sxm", "estimate.chunk=2"), "estimate.chunk=2: must be 0 with estimate.efficiency=measured"),
         (("gpu=h200_sxm", "model=mixtral_8x7b"), "model.experts=8: must be 0 with estimate.efficiency=measured"),

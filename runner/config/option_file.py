@@ -1,0 +1,29 @@
+"""An option of a group that was not composed: its YAML, with what its ``defaults`` bring in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from omegaconf import DictConfig, OmegaConf
+
+_HERE, _SELF = "@_here_", "_self_"
+
+
+def option(folders: Sequence[Path], group: str, name: str) -> DictConfig | None:
+    """``name`` of ``group`` from the first of ``folders`` that has it, values of other sections unresolved; None where
+    none has. Of ``defaults`` it knows what families use, ``<part>@_here_`` before ``_self_``: the file's own keys win.
+
+    Raises ``FileNotFoundError`` for a part that is in none of the folders.
+    """
+    path = next((path for path in (folder / group / f"{name}.yaml" for folder in folders) if path.is_file()), None)
+    if path is None:
+        return None
+    own = cast(DictConfig, OmegaConf.load(path))
+    parts = [str(part).removesuffix(_HERE) for part in own.pop("defaults", []) if part != _SELF]
+    found = [(part, option(folders, group, part)) for part in parts]
+    for part, read in found:
+        if read is None:
+            raise FileNotFoundError(f"{path}: defaults: there is no {part}.yaml in {group}/")
+    return cast(DictConfig, OmegaConf.merge(*(read for _, read in found if read is not None), own))
