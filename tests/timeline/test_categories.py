@@ -15,29 +15,34 @@ NAMES = {
         "gemv_row_fp16_kernel", "gemm_fp32", "nvjet_hsh_128x64_64x8_1x2_h_bz_coopA_TNT", "w8a16_matmul_m1_kernel",
         "Kernel2<cutlass_80_tensorop_s16816gemm_bf16_64x64_32x6_tn_align8>", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n",
         "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn", "cublasLt_splitKreduce_kernel", "Marlin",
-        "gemvNSP_kernel", "triton_tem_fused_mm_3",
+        "gemvNSP_kernel", "triton_tem_fused_mm_3", "few_qkv_kernel", "few_residual_kernel", "few_gate_up_kernel",
+        "logits_kernel", "many_project_kernel", "many_residual_kernel",
     ],
     "attention": [
         "kv_scan_q8_kernel", "kv_attention_fp32_kernel", "grouped_kv_decode_scan_gqa_kernel", "attention_decode_kernel",
         "flash_fwd_splitkv_kernel", "device_kernel<FlashAttnFwdSm90>", "BatchDecodeWithPagedKVCacheKernel",
         "paged_attention_v2_kernel", "fmha_cutlassF_bf16_aligned_64x128_rf_sm80", "reshape_and_cache_flash_kernel",
+        "few_attention_kernel", "many_attention_kernel",
     ],
     "norm": [
         "rmsnorm_kernel", "fused_residual_rmsnorm_quant_kernel", "vectorized_layer_norm_kernel",
-        "fused_add_rms_norm_kernel",
+        "fused_add_rms_norm_kernel", "many_norm_kernel",
     ],
     "rope": [
         "rope_kernel", "fused_rope_lut_bhsd_kernel", "rotary_embedding_kernel",
-        "BatchQKApplyRotaryPosIdsCosSinCacheKernel",
+        "BatchQKApplyRotaryPosIdsCosSinCacheKernel", "many_rope_kernel",
     ],
     "elementwise": [
         "vectorized_elementwise_kernel", "triton_poi_fused_add_mul_0", "residual_add_kernel", "act_and_mul_kernel",
         "silu_mul_kernel", "cupy_exp__float32_float32", "cupy_arange__float_float_float32",
+        "many_activation_kernel", "embed_kernel", "rewind_kernel", "empty_kernel",
     ],
     "sampler": [
         "sampler_argmax_kernel", "argmax_hidden_kernel", "TopKTopPSamplingFromProbKernel", "top_p_cutoff_kernel",
+        "sample_kernel",
     ],
-    "quantise": ["quantize_int8_kernel", "head_absmax_kernel", "scaled_fp8_quant_kernel", "dequantize_4bit"],
+    "quantise": ["quantize_int8_kernel", "head_absmax_kernel", "scaled_fp8_quant_kernel", "dequantize_4bit",
+                 "weight_scale_kernel", "quantize_weight_kernel"],
     "reduction": [
         "reduce_kernel", "triton_red_fused_mean_1", "DeviceScanKernel", "DeviceRadixSortOnesweepKernel",
         "softmax_kernel", "cupy_sum", "cupy_amax",
