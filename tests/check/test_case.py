@@ -121,3 +121,48 @@ def test_tables_come_from_the_reference_and_are_what_the_device_gets(tmp_path: P
         case.input("short")
     with pytest.raises(BadReference, match="inputs 'wide': values do not fit int8"):
         case.input("wide")
+
+
+@pytest.mark.parametrize("name", dtypes.NAMES)
+def test_rows_are_those_of_the_input(name: str) -> None:
+    case = Case(plan(Buffer("k", (3, 7, 5), name, KINDS[dtypes.is_float(name)])))
+    whole = case.input("k")
+    for made, wanted in (
+        (case.rows("k", 1, 2), whole[1:3]),
+        (case.rows("k", 2, 4, 1), whole[1, 2:6]),
+        (case.rows("k", 0, 7, np.int64(2)), whole[2]),
+        (case.rows("k", 3, 2, 1, 6), whole[1, 6, 3:5]),
+        (case.rows("k", 5, 0, 1), whole[1, 5:5]),
+    ):
+        assert made.dtype == wanted.dtype and made.shape == wanted.shape
+        assert np.array_equal(made, wanted)
+
+
+def test_rows_of_a_table_are_those_of_the_input_too(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(TABLES)
+    tables = plan(Buffer("table", (3, 4), "int32", Fill("reference")))
+    case = Case(replace(tables, reference=str(tmp_path / "ref.py"), symbols={"scale": 2}))
+    assert case.rows("table", 1, 2).tolist() == [[8, 10, 12, 14], [16, 18, 20, 22]]
+    assert case.rows("table", 1, 2, 2).tolist() == [18, 20]
+
+
+def test_dims_are_those_of_a_filled_buffer() -> None:
+    case = Case(plan(Buffer("k", (3, 4), "float32", Fill("uniform")), Buffer("q", (3,), "int8")))
+    assert case.dims("k") == (3, 4)
+    for ask in (lambda: case.dims("q"), lambda: case.rows("q", 0, 1)):
+        with pytest.raises(CaseError, match="'q' has no fill"):
+            ask()
+
+
+def test_an_output_is_seen_within_a_check_only() -> None:
+    case = Case(plan(Buffer("k", (3, 4), "float32", Fill("uniform")), Buffer("q", (2, 3), "int8")))
+    with pytest.raises(CaseError, match="output 'q' asked for outside a check"):
+        case.output("q")
+    case.left(lambda name: np.arange(6, dtype=np.int8))
+    assert case.output("q").tolist() == [[0, 1, 2], [3, 4, 5]] and case.output("q").dtype == np.int8
+    assert case.outputs_seen == 2
+    with pytest.raises(CaseError, match="unknown buffer 'v'; the plan has: k, q"):
+        case.output("v")
+    case.left(None)
+    with pytest.raises(CaseError, match="outside a check"):
+        case.output("q")

@@ -185,3 +185,26 @@ def test_speed() -> None:
         generator.values(buffer, 0, 0, buffer.elements)
         took.append(time.process_time() - begin)
     assert min(took) / buffer.elements < 40e-9
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e4m3", "int32"])
+def test_pieces_that_threads_make_join_without_a_seam(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = "uniform" if dtypes.is_float(name) else "integers"
+    buffer = Buffer("x", (1 << 20,), name, Fill(kind, low=0, high=100))  # type: ignore[arg-type]
+    whole = generator.values(buffer, 3, 12345, 5003)
+    monkeypatch.setattr(generator, "PIECE", 1000)
+    for start, count in ((12345, 5003), (12345, 1000), (12345, 1001), (12345 + 999, 2002), (12345, 0)):
+        first = start - 12345
+        made = generator.values(buffer, 3, start, count)
+        assert made.tobytes() == whole[first : first + count].tobytes()
+
+
+def test_bfloat16_rounds_as_ml_dtypes_does() -> None:
+    """Every upper half, with lower halves on and beside a tie and at the ends: subnormals, large values and infinities."""
+    upper = np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
+    for lower in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
+        single = (upper | np.uint32(lower)).view(np.float32)
+        single = single[~np.isnan(single)]
+        with np.errstate(over="ignore"):
+            wanted = single.astype(ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(generator.narrow(single, "bfloat16").view(np.uint16), wanted.view(np.uint16))

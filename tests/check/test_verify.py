@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from runner.check import generator
+from runner.check.case import CaseError
 from runner.check.verify import Verifier
 from runner.plan.model import Buffer, Check, Fill, Plan, Variant
 from tests.plan.plans import plan_with
@@ -181,3 +182,42 @@ def test_an_empty_output(plan: Plan) -> None:
     reference.write_text("import numpy as np\ndef expected(case, check, rows): return np.empty((0, 3))\n")
     (result,) = Verifier(empty).verify("base", memory.read)
     assert result.passed and memory.reads == []
+
+
+FOLLOWING = """
+import numpy as np
+
+calls = []
+
+
+def expected(case, check, rows):
+    calls.append((check.name, rows.tolist()))
+    left = case.output("y")
+    # Each row is to be twice the one before it, whatever that is.
+    return np.stack([np.ones(3) if row == 0 else left[row - 1].astype(np.float64) * 2 for row in rows])
+"""
+
+
+def test_a_reference_that_looks_at_the_output_is_asked_each_time(plan: Plan) -> None:
+    Path(plan.reference).write_text(FOLLOWING)
+    verifier = Verifier(plan)
+    row = 2.0 ** np.arange(ROWS, dtype=np.float64)[:, None].repeat(WIDTH, axis=1)
+    memory = Memory(row.astype(np.float32))
+    assert [verifier.verify("base", memory.read)[0].passed for _ in range(2)] == [True, True]
+    memory.values = memory.values.copy()
+    memory.values[7] = 3  # wrong behind row 6, and row 8 no longer follows it
+    (result,) = verifier.verify("base", memory.read)
+    assert not result.passed and "y[" in result.message
+    assert result.max_abs_err == pytest.approx(2.0**8 - 6)
+    assert [name for name, _ in reference_calls(verifier)] == ["fp32"] * 3
+
+
+def test_an_output_cannot_be_looked_at_once_its_check_has_ended(plan: Plan) -> None:
+    verifier = Verifier(plan)
+    verifier.verify("base", Memory(DOUBLED.copy()).read)
+    with pytest.raises(CaseError, match="outside a check"):
+        verifier.case.output("y")
+    with pytest.raises(ZeroDivisionError):
+        verifier.verify("base", lambda *where: 1 // 0)  # type: ignore[arg-type, return-value]
+    with pytest.raises(CaseError, match="outside a check"):
+        verifier.case.output("y")

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.config.errors import ConfigError
-from runner.config.schema import BufferSpec, LaunchSpec, Param
+from runner.config.schema import BufferSpec, CheckSpec, LaunchSpec, Param
 from runner.plan import wire
 from runner.plan.errors import FamilyError, PlanError, TooLarge
 from runner.plan.memory import memory_bytes, nbytes
@@ -250,3 +250,36 @@ def test_a_device_that_a_launch_names_must_be_there(tmp_path: Path, device: int,
 def test_launches_need_a_source(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"row_sum: source: name the \.cu file that holds quantise"):
         planned(tmp_path, kernel(source=""))
+
+
+@pytest.mark.parametrize(("stored", "size"), [("'bfloat16' if R > 4 else 'float32'", 2), ("'float32'", 4)])
+def test_an_element_type_may_be_a_symbols(tmp_path: Path, stored: str, size: int) -> None:
+    family = kernel(derived={"blocks": "min(R, 4*sms)", "stored": stored})
+    family.buffers["x"] = BufferSpec(dims=["R", "C"], dtype="stored", fill="uniform")
+    made = planned(tmp_path, family)
+    assert nbytes(made.buffer("x")) == size * 6 * 100
+    assert made.variant("plain").bytes_read == size * 6 * 100
+
+
+def test_a_symbol_that_is_no_element_type_is_the_familys_error(tmp_path: Path) -> None:
+    for dtype in ("R", "float33"):
+        family = kernel()
+        family.buffers["x"] = BufferSpec(dims=["R", "C"], dtype=dtype, fill="uniform")
+        with pytest.raises(FamilyError, match=r"row_sum: buffers\.x: .*(6|float33)"):
+            planned(tmp_path, family)
+
+
+def test_tolerances_are_arithmetic(tmp_path: Path) -> None:
+    family = kernel(derived={"blocks": "min(R, 4*sms)", "tolerance": "1e-6 if R > 4 else 1e-2"})
+    family.variants["plain"].checks["row_sum"] = CheckSpec(output="out", atol="C * 1e-7", rtol="tolerance")
+    (check,) = planned(tmp_path, family).variant("plain").checks
+    assert (check.atol, check.rtol) == (pytest.approx(1e-5), 1e-6)
+    family.variants["plain"].checks["row_sum"].atol = "toleranse"
+    with pytest.raises(FamilyError, match=r"checks\.row_sum\.atol.*toleranse"):
+        planned(tmp_path, family)
+
+
+def test_a_preparation_of_no_blocks_is_not_launched(tmp_path: Path) -> None:
+    launches = [LaunchSpec(function=name, grid=grid, args=["x", "x8", "scale", "C"])
+                for name, grid in (("some", ["R"]), ("none", ["R * (C > 100)"]), ("flat", ["R", "0"]))]  # fmt: skip
+    assert [launch.function for launch in planned(tmp_path, kernel(prepare=launches)).prepare] == ["some"]
