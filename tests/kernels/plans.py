@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,19 +22,28 @@ FAMILIES = tuple(
 """Those of kernels; ``command`` runs a program."""
 H200 = Target(name="h200_sxm", backend="cuda", arch="sm_90a", sms=132, l2_bytes=60 << 20, bandwidth_gbps=4800.0)
 HOST = Target(name="host", sms=2, l2_bytes=32 << 20)
+WHOLE: dict[str, dict[str, Any]] = {"mini_llm": {"weights": "w8a16"}, "layer_ops": {"weights": "w8a16", "B": 17}}
+"""Parameters at which a family leaves out no variant and no preparation, where its defaults do."""
 OTHERS = {"profiler": "none", "measure": "quick", "tracking": "none", "scale": "full"}
 
 
 def config(family: str, params: Mapping[str, Any] | None = None, model: str = "llama3_8b") -> Config:
     """The family with ``shape=decode`` and a model, and kernel parameters replaced."""
+    made = copy.deepcopy(_composed(family, model))
+    made.kernel.params.update(params or {})
+    return made
+
+
+@cache
+def _composed(family: str, model: str) -> Config:
+    """Merging takes OmegaConf a second; copying what came of it a few milliseconds."""
     files = {"kernel": family, "shape": "decode", "model": model, "gpu": "host", **OTHERS}
     read = {group: loaded(group, name) for group, name in files.items()}
     merged = cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Config), read))
-    for letter, value in (params or {}).items():
-        merged.kernel.params[letter] = value
     return cast(Config, OmegaConf.to_object(merged))
 
 
+@cache
 def loaded(group: str, name: str) -> DictConfig:
     """An option with what its ``defaults`` bring in, as Hydra composes it."""
     own = cast(DictConfig, OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml"))

@@ -8,43 +8,45 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.kernels.plans import FAMILIES, SOURCES, plan
+from tests.kernels.plans import FAMILIES, SOURCES, WHOLE, plan
 
 NVCC = shutil.which("nvcc")
 FIRST = "sm_90a"
 OTHERS = ("sm_75", "sm_80", "sm_89", "sm_100a", "sm_120a")
 ALL = os.environ.get("RUNNER_ALL_ARCHITECTURES") == "1"
 """The other architectures take minutes: ``make compile-test`` asks for them."""
-SIZES: dict[str, tuple[str, tuple[int, ...]]] = {
-    "kv_quant": ("D", (80, 256)),
-    "gqa_decode": ("D", (80, 256)),
-    "paged_kv_decode": ("D", (80, 256)),
-    "quant_decode": ("group", (32, 96)),
-    "fusion": ("H", (100, 896, 16384)),
-    "mini_llm": ("B", (3, 4)),
-}
+SIZES: tuple[tuple[str, dict[str, Any]], ...] = (
+    *((family, {"D": dim}) for family in ("kv_quant", "gqa_decode", "paged_kv_decode") for dim in (80, 256)),
+    *(("quant_decode", {"group": group}) for group in (32, 96)),
+    *(("fusion", {"H": hidden}) for hidden in (100, 896, 16384)),
+    *(("mini_llm", {"weights": kind, "B": batch}) for kind in ("bf16", "w8a16", "w4a16") for batch in (1, 2, 3, 4)),
+    *(("mini_llm", {"weights": "fp32", "kv": kind, "D": 64}) for kind in ("fp32", "int8", "fp8")),
+    ("mini_llm", {"D": 256, "kv": "int8", "bias": True, "tied": True}),
+)
 """Parameters that are compiled in and change the registers a kernel needs, besides their defaults."""
 _FUNCTION = re.compile(r"Function properties for (\w+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores")
 
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no CUDA toolkit (nvcc is not on the PATH)")
 
 
-def compiled(family: str, arch: str, folder: Path, defines: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+def compiled(source: Path, arch: str, folder: Path, defines: Mapping[str, str]) -> dict[str, tuple[int, int]]:
     """Kernel → (stack bytes, spilled bytes). Fails on any warning."""
     command = [str(NVCC), "-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas=-v", "-Werror=all-warnings"]
     command += ["-I", str(SOURCES), *(f"-D{name}={value}" for name, value in defines.items())]
-    command += ["-o", str(folder / "out.cubin"), str(SOURCES / f"{family}.cu")]
+    command += ["-o", str(folder / "out.cubin"), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     text = done.stdout + done.stderr
     assert done.returncode == 0 and "warning" not in text, text
     return {name: (int(stack), int(spilled)) for name, stack, spilled in _FUNCTION.findall(text)}
 
 
-def require_registers_only(family: str, arch: str, folder: Path, params: Mapping[str, int] | None = None) -> None:
-    used = compiled(family, arch, folder, plan(family, params).defines)
+def require_registers_only(family: str, arch: str, folder: Path, params: Mapping[str, Any] | None = None) -> None:
+    made = plan(family, {**WHOLE.get(family, {}), **(params or {})})
+    used = compiled(Path(made.source), arch, folder, made.defines)
     assert used, "the compiler reported no kernel"
     assert {name: what for name, what in used.items() if what != (0, 0)} == {}
 
@@ -62,18 +64,15 @@ def test_other_architectures(family: str, arch: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not ALL, reason="make compile-test compiles all sizes")
-@pytest.mark.parametrize(
-    ("family", "letter", "size"),
-    [(family, letter, size) for family, (letter, sizes) in SIZES.items() for size in sizes],
-)
-def test_sizes_that_are_compiled_in(family: str, letter: str, size: int, tmp_path: Path) -> None:
-    require_registers_only(family, FIRST, tmp_path, {letter: size})
+@pytest.mark.parametrize(("family", "params"), SIZES, ids=str)
+def test_sizes_that_are_compiled_in(family: str, params: dict[str, Any], tmp_path: Path) -> None:
+    require_registers_only(family, FIRST, tmp_path, params)
 
 
 @pytest.mark.parametrize(
     ("family", "macro", "size"),
-    [("kv_quant", "HEAD_DIM", 24), ("quant_decode", "GROUP", 0)],
+    [("kv_quant", "HEAD_DIM", 24), ("quant_decode", "GROUP", 0), ("mini_llm", "BATCH_TILE", 9)],
 )
 def test_impossible_sizes_do_not_compile(family: str, macro: str, size: int, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=macro):
-        compiled(family, "sm_90a", tmp_path, {macro: str(size)})
+        compiled(SOURCES / f"{family}.cu", "sm_90a", tmp_path, {macro: str(size)})
