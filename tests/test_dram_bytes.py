@@ -27,7 +27,8 @@ dram_bytes = load("dram_bytes")
 
 
 def test_every_variant_of_every_family_has_a_point() -> None:
-    families = {path.stem for path in conf_dir().glob("kernel/*.yaml")} - {"command", "estimate"}
+    # The operators of layer_ops are launches of mini_llm, most of them too small to be counted by themselves.
+    families = {path.stem for path in conf_dir().glob("kernel/*.yaml")} - {"command", "estimate", "layer_ops"}
     assert {point.family for point in dram_bytes.POINTS} == families
     for family in families:
         points = [point for point in dram_bytes.POINTS if point.family == family]

@@ -38,8 +38,8 @@ GROUPS = 128
 """Weights of a scale: a multiple of it."""
 _FLOATS = {"float32": "fp32", "bfloat16": "bf16"}
 WEIGHTS = (
-    "float32 (its fp32), bfloat16 (bf16), int8_g<group>_s32 (w8a16), int4_g<group>_s32 (w4a16), a group being a multiple "
-    f"of {GROUPS}"
+    "float32 (its fp32), bfloat16 (bf16), int8_g<group>_s32 (w8a16), int4_g<group>_s32 (w4a16), "
+    f"a group being a multiple of {GROUPS}"
 )
 KV = "float32 (its fp32), bfloat16 (bf16), int8 or int8_g<head_dim>_s32 (int8), float8 (fp8)"
 
@@ -50,8 +50,8 @@ def check_model(model: Model, because: str) -> None:
         value = getattr(model, key)
         if value != only:
             raise ConfigError(
-                f"model.{key}={value}: must be {str(only).lower() or 'empty'} with {because}, which serves what kernel=mini_llm "
-                f"runs: {_KINDS}"
+                f"model.{key}={value}: must be {str(only).lower() or 'empty'} with {because}, which serves what "
+                f"kernel=mini_llm runs: {_KINDS}"
             )
 
 

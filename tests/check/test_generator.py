@@ -200,7 +200,7 @@ def test_pieces_that_threads_make_join_without_a_seam(name: str, monkeypatch: py
 
 
 def test_bfloat16_rounds_as_ml_dtypes_does() -> None:
-    """Every upper half, with lower halves on and beside a tie and at the ends: subnormals, large values and infinities."""
+    """Every upper half, with lower halves on and beside a tie and at the ends: subnormals, large and infinite ones."""
     upper = np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
     for lower in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
         single = (upper | np.uint32(lower)).view(np.float32)

@@ -16,8 +16,11 @@ from tests.kernels.plans import FAMILIES
 ROOT = Path(__file__).resolve().parents[2]
 USER = ROOT / "tests" / "families"
 
-SMALLER = {"mini_llm": ("kernel.params.L=1", "kernel.params.prompt=5", "kernel.params.steps=2")}
-"""Where the reference of the default size takes more than minutes."""
+SMALLER = {
+    "mini_llm": ("kernel.params.L=1", "kernel.params.prompt=5", "kernel.params.steps=2"),
+    "layer_ops": ("kernel.params.B=17", "kernel.params.prompt=5"),
+}
+"""Where the reference of the default size takes more than minutes, or a variant would be left out."""
 
 pytestmark = pytest.mark.gpu
 

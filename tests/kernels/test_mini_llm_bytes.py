@@ -1,4 +1,4 @@
-"""Bytes and FLOPs that ``mini_llm`` and ``layer_ops`` declare: by hand, and as an estimate of the same load has them."""
+"""Bytes and FLOPs that ``mini_llm`` and ``layer_ops`` declare: by hand, and as an estimate of the load has them."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def test_what_is_quantised_lies_in_memory_as_it_is_counted(weights: str) -> None
     assert report(made, "weight_bytes") == held + 2 * 97 * 136 + 4 * VECTORS
 
 
-@pytest.mark.parametrize(
-    ("kv", "head"), [("fp32", 4 * 8), ("bf16", 2 * 8), ("int8", 8 + 4), ("fp8", 8)]
-)
+@pytest.mark.parametrize(("kv", "head"), [("fp32", 4 * 8), ("bf16", 2 * 8), ("int8", 8 + 4), ("fp8", 8)])
 @pytest.mark.parametrize("page", [0, 3])
 def test_cache_of_a_token(kv: str, head: int, page: int) -> None:
     made = plan("mini_llm", {**SMALL, "kv": kv, "page": page}, HOST)
@@ -142,13 +140,13 @@ def test_operators_read_the_weights_of_the_whole(weights: str) -> None:
 
 def test_a_decode_step_sees_the_context_that_is_asked_for() -> None:
     behind, further = (plan_of(context) for context in (0, 64))
-    assert (behind.symbols["T"], behind.symbols["decode_at"]) == (6, 5)
+    assert (behind.symbols["T"], behind.symbols["decode_at"]) == (7, 5)
     assert (further.symbols["T"], further.symbols["decode_at"]) == (64, 63)
     token = 2 * 2 * 2 * 32
     read = [made.variant("decode_attention").bytes_read for made in (behind, further)]
     assert read[1] - read[0] == token * (63 - 5)
     within = plan_of(3)
-    assert (within.symbols["T"], within.symbols["decode_at"]) == (6, 2), "the prompt has to fit too"
+    assert (within.symbols["T"], within.symbols["decode_at"]) == (7, 2), "the prompt has to fit too"
 
 
 def plan_of(context: int) -> Plan:

@@ -89,7 +89,14 @@ def test_float32_is_exact_with_and_without_a_graph_and_pages(page: int) -> None:
     "params",
     [
         {"B": 1, "L": 1, "prompt": 1, "steps": 1, "V": 3},
-        {"B": 5, "L": 1, "prompt": 4, "steps": 2, "page": 2, "V": 1021},  # a batch that is no multiple of those together
+        {
+            "B": 5,
+            "L": 1,
+            "prompt": 4,
+            "steps": 2,
+            "page": 2,
+            "V": 1021,
+        },  # a batch that is no multiple of those together
         {"B": 1, "L": 1, "prompt": 130, "steps": 2, "page": 5},  # several runs of a prompt, several shares of the keys
     ],
     ids=["least", "many", "long"],
@@ -99,7 +106,9 @@ def test_sizes(params: dict[str, Any]) -> None:
     assert messages(outcomes) == {}
 
 
-@pytest.mark.parametrize("how", [{"top_k": 1}, {"top_k": 7, "top_p": 0.8, "temperature": 1.5}, {"top_k": 1024}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{"top_k": 1}, {"top_k": 7, "top_p": 0.8, "temperature": 1.5}, {"top_k": 1024}], ids=str
+)
 def test_drawn_tokens(how: dict[str, Any]) -> None:
     made, outcomes, _ = hosted("mini_llm", {**SMALL, "L": 1, **how})
     assert messages(outcomes) == {}
