@@ -101,7 +101,7 @@ def test_what_is_no_token_is_never_right(nothing: int) -> None:
     broken[0, 0] = nothing
     run = judged(some, broken)
     assert run.tokens[0, 0] == tokens[0, 0]
-    assert 0 <= run.tokens.min() and run.tokens.max() < some["V"]
+    assert run.tokens.min() >= 0 and run.tokens.max() < some["V"]
 
 
 def choice(logits: list[list[float]], chosen: list[int], **symbols: Any) -> list[int]:
