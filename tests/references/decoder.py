@@ -117,7 +117,8 @@ class Decoder:
         return np.array([value / root * float(g) for value, g in zip(x, self.weights[name][layer], strict=True)])
 
     def _weight(self, name: str, layer: int) -> Vector:
-        return self.weights[name][layer].astype(np.float64)
+        made: Vector = self.weights[name][layer].astype(np.float64)
+        return made
 
 
 def written(decoder: Decoder, prompt: list[int], count: int) -> tuple[list[int], list[Vector]]:

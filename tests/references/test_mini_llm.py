@@ -150,11 +150,16 @@ def test_variants_that_wrote_the_same_share_a_pass(monkeypatch: pytest.MonkeyPat
     some = made()
     passes = []
     forward = mini_llm.forward
-    monkeypatch.setattr(mini_llm, "forward", lambda *given: passes.append(given) or forward(*given))
+
+    def counted(case: Case, ids: npt.NDArray[np.int64], last: int) -> npt.NDArray[np.float64]:
+        passes.append(ids.shape)
+        return forward(case, ids, last)
+
+    monkeypatch.setattr(mini_llm, "forward", counted)
     tokens, _ = greedy(some)
     assert judged(some, tokens) is judged(some, tokens.copy())
     judged(some, tokens[:, :1])
-    assert len(passes) == 2
+    assert passes == [(2, 5 + 3), (2, 5)]
 
 
 # ---- drawn tokens
