@@ -158,7 +158,7 @@ def test_an_output_is_seen_within_a_check_only() -> None:
     case = Case(plan(Buffer("k", (3, 4), "float32", Fill("uniform")), Buffer("q", (2, 3), "int8")))
     with pytest.raises(CaseError, match="output 'q' asked for outside a check"):
         case.output("q")
-    case.left(lambda name: np.arange(6, dtype=np.int8))
+    case.left(lambda name, start, count: np.arange(6, dtype=np.int8)[start : start + count])
     assert case.output("q").tolist() == [[0, 1, 2], [3, 4, 5]] and case.output("q").dtype == np.int8
     assert case.outputs_seen == 2
     with pytest.raises(CaseError, match="unknown buffer 'v'; the plan has: k, q"):

@@ -22,7 +22,10 @@ FAMILIES = tuple(
 """Those of kernels; ``command`` runs a program."""
 H200 = Target(name="h200_sxm", backend="cuda", arch="sm_90a", sms=132, l2_bytes=60 << 20, bandwidth_gbps=4800.0)
 HOST = Target(name="host", sms=2, l2_bytes=32 << 20)
-WHOLE: dict[str, dict[str, Any]] = {"mini_llm": {"weights": "w8a16"}, "layer_ops": {"weights": "w8a16", "B": 17}}
+WHOLE: dict[str, dict[str, Any]] = {
+    **{family: {"weights": "w8a16"} for family in ("mini_llm", "mini_llm_quality", "mini_llm_spec")},
+    "layer_ops": {"weights": "w8a16", "B": 17},
+}
 """Parameters at which a family leaves out no variant and no preparation, where its defaults do."""
 OTHERS = {"profiler": "none", "measure": "quick", "tracking": "none", "scale": "full"}
 

@@ -140,13 +140,13 @@ def test_operators_read_the_weights_of_the_whole(weights: str) -> None:
 
 def test_a_decode_step_sees_the_context_that_is_asked_for() -> None:
     behind, further = (plan_of(context) for context in (0, 64))
-    assert (behind.symbols["T"], behind.symbols["decode_at"]) == (7, 5)
+    assert (behind.symbols["T"], behind.symbols["decode_at"]) == (6, 5)
     assert (further.symbols["T"], further.symbols["decode_at"]) == (64, 63)
     token = 2 * 2 * 2 * 32
     read = [made.variant("decode_attention").bytes_read for made in (behind, further)]
     assert read[1] - read[0] == token * (63 - 5)
     within = plan_of(3)
-    assert (within.symbols["T"], within.symbols["decode_at"]) == (7, 2), "the prompt has to fit too"
+    assert (within.symbols["T"], within.symbols["decode_at"]) == (6, 2), "the prompt has to fit too"
 
 
 def plan_of(context: int) -> Plan:

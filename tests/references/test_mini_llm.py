@@ -126,7 +126,7 @@ def test_rows_of_a_check() -> None:
     tokens, logits = greedy(some)
     left = tokens.copy()
     left[1, 0] = -1
-    some.left(lambda name: left.reshape(-1).astype(np.int32))
+    some.left(lambda name, start, count: left.reshape(-1).astype(np.int32)[start : start + count])
     eager = of("eager_tokens", "tokens")
     wanted = judged(some, left).tokens
     np.testing.assert_array_equal(expected(some, eager, rows(0, 4, 5)), wanted.reshape(-1)[[0, 4, 5]])
@@ -139,7 +139,7 @@ def test_a_prefill_answers_for_the_first_token_alone() -> None:
     tokens, logits = greedy(some)
     left = np.full_like(tokens, -1)
     left[:, 0] = tokens[:, 0]
-    some.left(lambda name: left.reshape(-1).astype(np.int32))
+    some.left(lambda name, start, count: left.reshape(-1).astype(np.int32)[start : start + count])
     found = expected(some, of("prefill_tokens", "tokens"), np.arange(left.size))
     np.testing.assert_array_equal(found, left.reshape(-1))
     found = expected(some, of("prefill_logits", "logits"), rows(1))
@@ -157,9 +157,13 @@ def test_variants_that_wrote_the_same_share_a_pass(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(mini_llm, "forward", counted)
     tokens, _ = greedy(some)
-    assert judged(some, tokens) is judged(some, tokens.copy())
-    judged(some, tokens[:, :1])
-    assert passes == [(2, 5 + 3), (2, 5)]
+    first = judged(some, tokens)
+    again, beginning = judged(some, tokens.copy()), judged(some, tokens[:, :1])
+    assert passes == [(2, 5 + 3)], "the beginning of a text that is right is right already"
+    np.testing.assert_array_equal(again.logits, first.logits)
+    np.testing.assert_array_equal(beginning.logits, first.logits[:, :1])
+    wrong = (tokens + 1) % some["V"]
+    assert not np.array_equal(judged(some, wrong).tokens, wrong) and len(passes) == 2
 
 
 # ---- drawn tokens
