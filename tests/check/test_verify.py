@@ -181,3 +181,11 @@ def test_an_empty_output(plan: Plan) -> None:
     reference.write_text("import numpy as np\ndef expected(case, check, rows): return np.empty((0, 3))\n")
     (result,) = Verifier(empty).verify("base", memory.read)
     assert result.passed and memory.reads == []
+
+
+def test_what_varies_may_differ_where_the_reference_allows_both(plan: Plan) -> None:
+    loose = replace(FP32, atol=1.0, varies=True)
+    varied = replace(plan, variants=(replace(plan.variants[0], checks=(loose,)),))
+    verifier = Verifier(varied)
+    assert all(verifier.verify("base", Memory(DOUBLED + step).read)[0].passed for step in (0.0, 0.5))
+    assert not verifier.verify("base", Memory(DOUBLED + 2).read)[0].passed
