@@ -135,7 +135,7 @@ def plan(experiment: Experiment, target: Target) -> None:
         experiment.rules = rules(experiment.point.config_dirs)
         experiment.categories = _categories(experiment.point.config_dirs)
         experiment.earlier = _earlier(config.compare_to)
-        experiment.settings = measure_settings(config.measure, target.backend)
+        experiment.settings = measure_settings(config.measure, target.backend, config.kernel.samples)
         if config.kernel.kind == "command":
             experiment.plan = make_command_plan(config, target, experiment.point.shown)
             return
@@ -148,7 +148,7 @@ def plan(experiment: Experiment, target: Target) -> None:
             return
         config = traces.read(given_text.with_text(config, experiment.point.shown))
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
-        traces.check(experiment.plan)
+        traces.check(experiment.plan, experiment.settings, config.timeout_s)
         _check_weights(config, experiment.plan)
         experiment.requests = requests(experiment.plan)
     except TooLarge as error:

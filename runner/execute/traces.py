@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runner.config.errors import ConfigError
 from runner.config.schema import Config
+from runner.measure.settings import MeasureSettings
 from runner.plan.model import Plan
 from runner.serving import source
 from runner.workload.mini_llm_serve import TARGET, scheduler
+
+CHECKS = 2
+"""Before timing and after it the trace is served for the checks alone."""
 
 
 def read(config: Config) -> Config:
@@ -21,8 +26,17 @@ def read(config: Config) -> Config:
     return replace(config, kernel=replace(kernel, params=source.filled_in(kernel.params)))
 
 
-def check(made: Plan) -> None:
-    """Raises ``ConfigError`` for a request that the planned engine has no room for."""
-    if made.workload.target == TARGET:
-        for variant in made.variants:
-            scheduler(made, variant.name).check(source.of(made.symbols, made.seed))
+def check(made: Plan, settings: MeasureSettings, timeout_s: float) -> None:
+    """Raises ``ConfigError`` for a request that the planned engine has no room for, and for a trace that would not end
+    in time."""
+    if made.workload.target != TARGET:
+        return
+    trace = source.of(made.symbols, made.seed)
+    for variant in made.variants:
+        scheduler(made, variant.name).check(trace)
+    last_s, times = trace[-1].arrival_s, CHECKS + settings.warmup + settings.fixed
+    if times * last_s >= timeout_s:
+        raise ConfigError(
+            f"timeout_s={timeout_s:g}: the last request arrives after {last_s:.1f} s and the trace is served {times} "
+            f"times; must be well above {times * last_s:.0f}"
+        )

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from runner.check.case import Case
     from runner.plan.model import Check
 
-TOKENS, LOGITS = 1 << 12, 1 << 27
-"""Tokens that are read together where each text is shorter, and logits that are held at a time."""
+ACTIVATIONS, LOGITS = 1 << 26, 1 << 27
+"""Elements within the MLP of texts that are read together, where none is longer, and logits that are held at a time."""
 BEHIND = -1
 """What stands behind the end of a text."""
 
@@ -54,17 +54,17 @@ def judged(case: Case, requests: Sequence[Request], texts: Mapping[int, Ids]) ->
     """Request → the right tokens where its text goes on as ``texts`` says, shape (output,) each."""
     known = _JUDGED.setdefault(case, {})
     new = [one for one in requests if (one.index, texts[one.index].tobytes()) not in known]
-    for group in _groups(new):
+    for group in _groups(new, ACTIVATIONS // int(case["I"])):
         for one, tokens in zip(group, _judge(case, group, texts), strict=True):
             known[one.index, texts[one.index].tobytes()] = tokens
     return {one.index: known[one.index, texts[one.index].tobytes()] for one in requests}
 
 
-def _groups(requests: Sequence[Request]) -> Iterator[list[Request]]:
-    """Requests of about the same length, as many as are read together."""
+def _groups(requests: Sequence[Request], most: int) -> Iterator[list[Request]]:
+    """Requests of about the same length, ``most`` tokens together, or one that is longer."""
     group: list[Request] = []
     for one in sorted(requests, key=lambda one: one.cached, reverse=True):
-        if group and (len(group) + 1) * group[0].cached > TOKENS:
+        if group and (len(group) + 1) * group[0].cached > most:
             yield group
             group = []
         group.append(one)

@@ -53,6 +53,15 @@ def test_a_bad_trace_is_one_error(lines: str, params: dict[str, Any], message: s
     assert said.startswith(message.format(file=tmp_path / "t.csv")) and "\n" not in said
 
 
+def test_a_trace_that_takes_longer_than_a_variant_may_is_refused(tmp_path: Path) -> None:
+    assert planned(tmp_path, "arrival_s,prompt,output\n5,9,2\n204,7,5\n").refused is None
+    refused = planned(tmp_path, "arrival_s,prompt,output\n5,9,2\n205,7,5\n").refused
+    assert refused == (
+        Status.INVALID_CONFIG,
+        "timeout_s=600: the last request arrives after 200.0 s and the trace is served 3 times; must be well above 600",
+    )
+
+
 def test_other_families_have_no_trace(tmp_path: Path) -> None:
     experiment = Experiment(Point(config("kv_quant"), (), tmp_path / "job"))
     plan(experiment, HOST)

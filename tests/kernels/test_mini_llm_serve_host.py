@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from runner.backend.host import HostBackend
+from runner.check.verify import Verifier
 from runner.config.errors import ConfigError
 from runner.execute import traces
 from runner.measure.settings import MeasureSettings
@@ -103,7 +104,7 @@ def test_a_trace_from_a_file_arrives_as_it_says(tmp_path: Path) -> None:
     read = traces.read(config("mini_llm_serve", {**SMALL, "trace": str(file)}))
     made, left_out = make_plan(read, HOST, [SOURCES])
     assert list(left_out) == ["chunked_shared"] and made.params["prompt_high"] == 30
-    traces.check(made)
+    traces.check(made, ONCE, 60.0)
     _, left = served(made, tmp_path)
     for one in left.values():
         assert [record.request.arrival_s for record in one.requests] == pytest.approx([0, 0.2, 0.3])
@@ -124,6 +125,24 @@ def test_a_token_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.Monk
         outcome, _ = experiment.run("chunked", ONCE, tmp_path / "chunked")
     assert outcome.status is Status.INCORRECT and "tokens[4, 0]" in outcome.message
     assert not (tmp_path / "chunked").exists()
+
+
+def test_a_folder_that_cannot_be_made_leaves_the_measurement(tmp_path: Path) -> None:
+    (tmp_path / "chunked").write_text("in the way")
+    with prepared(plan("mini_llm_serve", SMALL, HOST)) as experiment:
+        outcome, _ = experiment.run("chunked", ONCE, tmp_path / "chunked")
+    assert outcome.status is Status.PASSED and outcome.metrics["ttft_ms_p50"] > 0
+    (warning,) = outcome.warnings
+    assert str(tmp_path / "chunked") in warning
+
+
+def test_of_a_large_model_some_texts_are_checked() -> None:
+    rows = {}
+    for model, prompt in (("qwen2_5_0_5b", 1024), ("qwen2_5_0_5b", 4096), ("llama3_8b", 4096)):
+        made, _ = make_plan(config("mini_llm_serve", {"prompt": prompt, "requests": 128}, model), H200, [SOURCES])
+        rows[model, prompt] = len(Verifier(made).rows(made.variants[0].checks[0]))
+    assert list(rows.values()) == sorted(rows.values(), reverse=True)
+    assert 2 <= rows["llama3_8b", 4096] < rows["qwen2_5_0_5b", 4096] < rows["qwen2_5_0_5b", 1024] < 128
 
 
 def test_passes_of_single_tokens_become_graphs_that_are_freed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,13 +193,14 @@ def test_buffers_hold_the_largest_pass(params: dict[str, Any], target: Any) -> N
         ({"page": 0}, "kernel.params.page=0: must be at least 1"),
         ({"top_k": 3}, "kernel.params.top_k=3: must be at most 0"),
         ({"requests": 0}, "kernel.params.requests=0: must be at least 1"),
+        ({"text": "[1,2,3]"}, "the prompts of a trace are drawn from the seed (needs text == ''; text=[1,2,3])"),
         ({"rate": -1.0}, "kernel.params.rate=-1.0: must be at least 0"),
         ({"pool": 5}, "one sequence can have 20 (5 pages of 4)"),
     ],
 )
 def test_refused(params: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        traces.check(plan("mini_llm_serve", {**SMALL, **params}, HOST))
+        traces.check(plan("mini_llm_serve", {**SMALL, **params}, HOST), ONCE, 60.0)
 
 
 def test_without_a_common_beginning_there_is_nothing_to_share() -> None:

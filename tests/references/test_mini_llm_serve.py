@@ -57,8 +57,8 @@ def test_greedy_texts_are_right(case: Case, trace: Trace, texts: dict[int, Ids])
 def test_what_is_read_together_does_not_matter(
     case: Case, trace: Trace, texts: dict[int, Ids], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for tokens, logits in ((1, 1), (12, 30), (1 << 20, 1 << 20)):
-        monkeypatch.setattr(mini_llm_serve, "TOKENS", tokens)
+    for activations, logits in ((1, 1), (12 * 16, 30), (1 << 20, 1 << 20)):
+        monkeypatch.setattr(mini_llm_serve, "ACTIVATIONS", activations)
         monkeypatch.setattr(mini_llm_serve, "LOGITS", logits)
         monkeypatch.setattr(mini_llm_serve, "_JUDGED", type(mini_llm_serve._JUDGED)())
         assert same(judged(case, trace, texts), texts)
