@@ -20,8 +20,6 @@ from runner.workload.decoder import Choice, Decoder, Pass, Step
 KEPT = 128
 """Kinds of passes, by their numbers of tokens and runs, whose launches are kept; making them takes as long as a short
 pass."""
-SPLIT_TOKENS = 64
-"""Keys that a share of a token's attention has at least."""
 UNWRITTEN = Choice(last=-1)
 """The host keeps the texts."""
 Launches = tuple[BoundLaunch, ...]
@@ -135,7 +133,7 @@ class PagedEngine:
         """As many as fill the device: few sequences must not leave most of it idle."""
         size = self._decoder.size
         blocks = tokens * size("KVH") * size("head_tiles")
-        return min(max(2 * size("sms") // blocks, 1), -(-size("T") // SPLIT_TOKENS))
+        return min(max(2 * size("sms") // blocks, 1), size("most_splits"))
 
     def close(self) -> None:
         for graph in self._graphs.values():
