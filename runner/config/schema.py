@@ -360,6 +360,7 @@ class CheckSpec:
     rtol: Any = 1e-4
     exact: bool = False
     zero_ok: bool = False
+    varies: bool = False
 
 
 @dataclass
@@ -423,6 +424,9 @@ class Kernel:
     variants: dict[str, VariantSpec] = field(default_factory=dict)
     workload: dict[str, Any] = field(default_factory=dict)
     """``_target_`` of a registered workload class and its options; empty = launches as declared."""
+    samples: int = 0
+    """Steps that are enough, without a warm-up, where ``measure.fixed`` does not ask for others: each is long and has
+    its own statistics. 0 = as ``measure`` says."""
 
 
 @dataclass

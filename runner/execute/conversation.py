@@ -30,6 +30,8 @@ class Job:
     settings: MeasureSettings
     timeout_s: float
     key: WorkerKey
+    folder: Path
+    """The job's: a workload may leave documents in a variant's own folder below it."""
 
 
 def ask_devices(pool: WorkerPool, key: WorkerKey) -> list[DeviceInfo]:
@@ -86,6 +88,7 @@ def _request(job: Job) -> dict[str, Any]:
         "plan": wire.to_dict(job.plan),
         "programs": {unit: str(path) for unit, path in job.programs.items()},
         "settings": asdict(job.settings),
+        "folder": str(job.folder.absolute()),
     }
 
 

@@ -100,6 +100,7 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         settings=experiment.settings,
         timeout_s=experiment.config.timeout_s,
         key=worker_key(experiment),
+        folder=experiment.point.folder,
     )
     yield from outcomes(pool, job, on_event)
 

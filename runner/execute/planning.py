@@ -17,7 +17,7 @@ from runner.diagnose.rules import Rule, rules
 from runner.estimate import architecture
 from runner.estimate.kernels import Kernels
 from runner.estimate.model import Estimate
-from runner.execute import given_text, kernel_times
+from runner.execute import given_text, kernel_times, traces
 from runner.execute.estimating import make_estimate, make_estimate_plan, work_of
 from runner.execute.kernel_sets import Wanted
 from runner.execute.settings import measure_settings
@@ -135,7 +135,7 @@ def plan(experiment: Experiment, target: Target) -> None:
         experiment.rules = rules(experiment.point.config_dirs)
         experiment.categories = _categories(experiment.point.config_dirs)
         experiment.earlier = _earlier(config.compare_to)
-        experiment.settings = measure_settings(config.measure, target.backend)
+        experiment.settings = measure_settings(config.measure, target.backend, config.kernel.samples)
         if config.kernel.kind == "command":
             experiment.plan = make_command_plan(config, target, experiment.point.shown)
             return
@@ -146,8 +146,9 @@ def plan(experiment: Experiment, target: Target) -> None:
             experiment.estimate = make_estimate(config, experiment.point.shown, experiment.kernels)
             experiment.plan = make_estimate_plan(config, target, experiment.estimate)
             return
-        config = given_text.with_text(config, experiment.point.shown)
+        config = traces.read(given_text.with_text(config, experiment.point.shown))
         experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
+        traces.check(experiment.plan, experiment.settings, config.timeout_s)
         _check_weights(config, experiment.plan)
         experiment.requests = requests(experiment.plan)
     except TooLarge as error:

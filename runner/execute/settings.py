@@ -10,10 +10,13 @@ from runner.measure.settings import MeasureSettings
 from runner.plan.model import BackendName
 
 
-def measure_settings(measure: Measure, backend: BackendName) -> MeasureSettings:
-    """Settings in force: on the host backend the ``host`` limits replace the general ones."""
+def measure_settings(measure: Measure, backend: BackendName, samples: int = 0) -> MeasureSettings:
+    """Settings in force: on the host backend the ``host`` limits replace the general ones, and so many ``samples``
+    without a warm-up, where a family says that they are enough, every limit but an exact number."""
     values: dict[str, Any] = {field.name: getattr(measure, field.name) for field in fields(MeasureSettings)}
     if backend == "host":
         values.update(asdict(measure.host))
+    if samples and not measure.fixed:
+        values.update(fixed=samples, warmup=0)
     values["modes"] = tuple(values["modes"])
     return MeasureSettings(**values)

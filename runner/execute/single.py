@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from runner.build.model import CompileError
 from runner.diagnose.diagnose import diagnose
+from runner.execute import served
 from runner.execute.about import About
 from runner.execute.assemble import add_speedups, result
 from runner.execute.estimating import page_of
@@ -74,6 +75,7 @@ class Single:
             made.diagnosis = diagnose(made, self.experiment.rules)
             made.profile.artifacts += set(monitor.write(made, folder)) - set(made.profile.artifacts)
         if self.experiment.estimate is None:
+            served.write(self.results, self.experiment.point.folder)
             report.write(self.results, self.experiment.point.folder, self.experiment.earlier)
         for made in self.results:
             document.write(made, folder_of(self.experiment, made.variant))

@@ -174,4 +174,5 @@ def _check(name: str, spec: CheckSpec, known: Mapping[str, Buffer], evaluate: Ev
         rtol=float(evaluate.number(spec.rtol, f"{where}.rtol")),
         exact=spec.exact,
         zero_ok=spec.zero_ok,
+        varies=spec.varies,
     )

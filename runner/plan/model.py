@@ -99,6 +99,8 @@ class Check:
     """Integer results: bit for bit, and no error figures are printed."""
     zero_ok: bool = False
     """An all-zero output is right (otherwise it fails, whatever the tolerance)."""
+    varies: bool = False
+    """Two steps may differ where the reference allows both (otherwise a step that repeats must give the same)."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ Ids = npt.NDArray[np.int64]
 
 BLOCK, AHEAD = 1 << 21, 64
 """Elements of a matrix that are made at a time, and how many such blocks at most wait for their product."""
+SCORES = 1 << 25
+"""Scores of attention that are held at a time."""
 LEVELS = {"w8a16": 127.0, "w4a16": 7.0}
 """Largest quantised magnitude by format of the weights."""
 
@@ -187,11 +189,16 @@ def attention(case: Case, layer: int, x: Values) -> Values:
     keys = cached(case, rotated(split[:, heads : heads + kv_heads], turn))
     values = cached(case, split[:, heads + kv_heads :])
     queries = rotated(split[:, :heads], turn).reshape(batch, kv_heads, heads // kv_heads, count, dim)
-    scores = np.einsum("bkgnd,bktd->bkgnt", queries, keys, optimize=True) / np.sqrt(dim)
-    scores[..., np.triu(np.ones((count, count), dtype=bool), 1)] = -np.inf
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    mixed = np.einsum("bkgnt,bktd->bkgnd", weights, values, optimize=True)
+    mixed = np.empty_like(queries)
+    each = max(1, SCORES // (batch * heads * count))
+    for first in range(0, count, each):
+        end = min(first + each, count)
+        scores = np.einsum("bkgnd,bktd->bkgnt", queries[..., first:end, :], keys[:, :, :end], optimize=True)
+        scores /= np.sqrt(dim)
+        scores[..., np.arange(end) > np.arange(first, end)[:, None]] = -np.inf
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        mixed[..., first:end, :] = np.einsum("bkgnt,bktd->bkgnd", weights, values[:, :, :end], optimize=True)
     out: Values = mixed.reshape(batch, heads, count, dim).transpose(0, 2, 1, 3).reshape(batch, count, heads * dim)
     return out
 

@@ -115,6 +115,11 @@ def _metric(name: str, form: Callable[[float], str]) -> Callable[[Result], str]:
     return cell
 
 
+def _of_served(result: Result, name: str, form: Callable[[float], str] = lambda ms: numbers.time(1e3 * ms)) -> str:
+    """A figure of a served trace; of a program that prints one of this name it has a column already."""
+    return _metric(name, form)(result) if "steps_mixed" in result.metrics else numbers.NONE
+
+
 def _percent(figure: float) -> str:
     return f"{figure:.1f}%"
 
@@ -133,6 +138,11 @@ _FIGURES: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
     ("max\nrel err", 60, True, _metric("max_rel_err", numbers.error)),
     ("l2 err", 30, True, _metric("l2_err", numbers.error)),
     ("time", 97, True, numbers.spread),
+    ("TTFT\np50", 84, True, lambda r: _of_served(r, "ttft_ms_p50")),
+    ("TTFT\np95", 94, True, lambda r: _of_served(r, "ttft_ms_p95")),
+    ("TPOT\np50", 83, True, lambda r: _of_served(r, "tpot_ms_p50")),
+    ("longest\nITL", 93, True, lambda r: _of_served(r, "itl_ms_max")),
+    ("tokens/s", 92, True, lambda r: _of_served(r, "output_tokens_per_s", numbers.digits)),
     ("rate", 90, True, numbers.rate),
     ("% of\npeak", 85, True, numbers.peak),
     ("% of\nceiling", 50, True, _metric("pct_ceiling_bandwidth", _percent)),

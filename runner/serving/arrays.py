@@ -49,3 +49,15 @@ def arrays(batch: StepBatch, pages_per_slot: int) -> StepArrays:
         table_slots=np.array([slot for slot, _ in batch.tables], np.int32),
         table_rows=table_rows,
     )
+
+
+def runs(batch: StepBatch, most: int) -> Int32:
+    """(first of the N tokens, tokens) of the pieces that each chunk is cut into, none longer than ``most``: shape
+    (pieces, 2)."""
+    pieces: list[tuple[int, int]] = []
+    start = 0
+    for chunk in batch.chunks:
+        end = start + len(chunk.ids)
+        pieces += [(first, min(most, end - first)) for first in range(start, end, most)]
+        start = end
+    return np.array(pieces, np.int32)

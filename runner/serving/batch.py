@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from runner.serving.pages import Ids
+from runner.serving.served import Kind, kind_of
 
 Phase = Literal["prefill", "decode"]
 """A sequence that is computed again after it lost its pages is in its prefill, output tokens included."""
@@ -50,3 +51,7 @@ class StepBatch:
 
     def tokens(self, phase: Phase) -> int:
         return sum(len(chunk.ids) for chunk in self.chunks if chunk.phase == phase)
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.tokens("prefill"), self.tokens("decode"))

@@ -14,6 +14,7 @@ from runner.serving.served import Record, Served, Step
 from runner.serving.trace import Request
 
 VERSION = 1
+FILE_NAME = "served.json"
 
 
 def write(served: Served, path: Path) -> None:

@@ -14,6 +14,13 @@ Kind = Literal["prefill", "decode", "mixed"]
 """What a pass computed."""
 
 
+def kind_of(prefill: int, decode: int) -> Kind:
+    """Of a pass with so many tokens of each phase."""
+    if prefill and decode:
+        return "mixed"
+    return "prefill" if prefill else "decode"
+
+
 @dataclass(frozen=True, eq=False)
 class Record:
     """One request. Times are seconds from the first arrival of the trace."""
@@ -82,9 +89,7 @@ class Step:
 
     @property
     def kind(self) -> Kind:
-        if self.prefill and self.decode:
-            return "mixed"
-        return "prefill" if self.prefill else "decode"
+        return kind_of(self.prefill, self.decode)
 
 
 @dataclass(frozen=True)

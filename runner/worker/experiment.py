@@ -39,10 +39,11 @@ from runner.plan.model import Plan
 from runner.profile import nvtx
 from runner.profile.names import range_name
 from runner.result import clock
+from runner.result.document import DocumentError
 from runner.result.model import CheckResult, Status, TraceEvent
 from runner.worker.protocol import Outcome, ProfileRequest
 from runner.worker.recording import recorded, traced
-from runner.workload.base import Context, Ranges, Workload
+from runner.workload.base import Context, Ranges, Recording, Workload
 from runner.workload.declared import bind
 
 MAX_EVENTS = 1000
@@ -108,13 +109,18 @@ class Experiment:
                 if peer is not device and device.can_access_peer(peer):
                     device.enable_peer_access(peer)
 
-    def run(self, variant: str, settings: MeasureSettings) -> tuple[Outcome, bool]:
-        """Checks, measures and checks again. The second value is False when the process must be replaced."""
+    def run(self, variant: str, settings: MeasureSettings, folder: Path | None = None) -> tuple[Outcome, bool]:
+        """Checks, measures and checks again. The second value is False when the process must be replaced.
+
+        ``folder``: where a workload's own documents go.
+        """
         outcome = Outcome(variant=variant, status=Status.PASSED, started=clock.now())
         begin = time.monotonic()
         healthy = True
         try:
             self._run(variant, settings, outcome)
+            if folder is not None and outcome.status is Status.PASSED:
+                self._record(variant, folder, outcome)
         except OutOfMemory as error:
             outcome.status, outcome.message = Status.OUT_OF_MEMORY, str(error)
         except Unsupported as error:
@@ -167,6 +173,14 @@ class Experiment:
         outcome.metrics.update(self._verifier.drift(variant))
         outcome.metrics.update(self._verifier.metrics(variant, self._read))
         outcome.metrics.update(workload.metrics(variant))
+
+    def _record(self, variant: str, folder: Path, outcome: Outcome) -> None:
+        workload = self._loaded()
+        if isinstance(workload, Recording):
+            try:
+                workload.record(variant, folder)
+            except DocumentError as error:  # the measurement stands without it
+                outcome.warnings.append(str(error))
 
     def profile(self, variant: str, request: ProfileRequest) -> list[CheckResult]:
         """The hot region alone, for a profiler round this process, or recorded by this process itself: one capture.

@@ -82,7 +82,7 @@ class Session:
                     settings = MeasureSettings(**{**message["settings"], "modes": tuple(message["settings"]["modes"])})
                     for name in message["variants"]:
                         self._send("started", variant=name)
-                        outcome, healthy = experiment.run(name, settings)
+                        outcome, healthy = experiment.run(name, settings, Path(message["folder"]) / name)
                         self._send("outcome", outcome=outcome_to_dict(outcome))
                         if not healthy:
                             return False

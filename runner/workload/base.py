@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from runner.backend.base import Buffer, Device, Function, Module, Stream
 from runner.plan.model import Plan
@@ -87,4 +88,14 @@ class Workload(Protocol):
 
     def close(self) -> None:
         """Gives back what the workload itself allocated; the plan's buffers and streams are the worker's."""
+        ...
+
+
+@runtime_checkable
+class Recording(Protocol):
+    """A workload that has more to tell than figures."""
+
+    def record(self, variant: str, folder: Path) -> None:
+        """Writes what there is of the last timed step into ``folder``, which need not exist; asked for after
+        ``metrics``. Raises ``DocumentError``."""
         ...

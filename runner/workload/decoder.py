@@ -54,6 +54,9 @@ class Pass:
     """Buffer: what they are chosen by."""
     layers: int = 0
     """The first so many alone, before the last norm; 0 = all."""
+    splits: int = 0
+    """Shares that the keys of a token are cut into where each attends by itself; 0 = what suits a token of every
+    sequence."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class Decoder:
         cache = ("keys", "values", "key_scales", "value_scales", "table", this.slot, this.position)
         halves: Value = "halves" if many else NOWHERE
         if not this.runs:
-            grid = (kv_heads * self.size("head_tiles"), this.tokens, self.size("splits"))
+            grid = (kv_heads * self.size("head_tiles"), this.tokens, this.splits or self.size("splits"))
             through: tuple[Value, ...] = ("qkv", "rotation", *cache, "partial", "tickets", "attended", halves)
             yield Step(part, "attention", self._launch(
                 "few_attention_kernel", grid, BLOCK, *through, layer, heads, kv_heads, *self._pages

@@ -221,3 +221,11 @@ def test_an_output_cannot_be_looked_at_once_its_check_has_ended(plan: Plan) -> N
         verifier.verify("base", lambda *where: 1 // 0)  # type: ignore[arg-type]
     with pytest.raises(CaseError, match="outside a check"):
         verifier.case.output("y")
+
+
+def test_what_varies_may_differ_where_the_reference_allows_both(plan: Plan) -> None:
+    loose = replace(FP32, atol=1.0, varies=True)
+    varied = replace(plan, variants=(replace(plan.variants[0], checks=(loose,)),))
+    verifier = Verifier(varied)
+    assert all(verifier.verify("base", Memory(DOUBLED + step).read)[0].passed for step in (0.0, 0.5))
+    assert not verifier.verify("base", Memory(DOUBLED + 2).read)[0].passed

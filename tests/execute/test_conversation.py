@@ -74,7 +74,7 @@ class ScriptedPool:
 
 
 def run(pool: ScriptedPool) -> list[tuple[str, Status]]:
-    job = Job(plan(), {"main": Path("main.so")}, MeasureSettings(), 5.0, WorkerKey("host", (0,)))
+    job = Job(plan(), {"main": Path("main.so")}, MeasureSettings(), 5.0, WorkerKey("host", (0,)), Path("job"))
     return [(outcome.variant, outcome.status) for outcome in outcomes(pool, job)]  # type: ignore[arg-type]
 
 
@@ -137,6 +137,6 @@ def test_a_failed_preparation_gives_its_status_to_every_variant() -> None:
 )
 def test_the_message_says_what_to_do(code: int, advice: str) -> None:
     pool = ScriptedPool([died(code, "Traceback\nValueError: bad reference\n")])
-    job = Job(plan(), {}, MeasureSettings(), 5.0, WorkerKey("host", (0,)))
+    job = Job(plan(), {}, MeasureSettings(), 5.0, WorkerKey("host", (0,)), Path("job"))
     first = next(iter(outcomes(pool, job)))  # type: ignore[arg-type]
     assert advice in first.message

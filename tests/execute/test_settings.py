@@ -18,3 +18,10 @@ def test_host_limits_replace_the_general_ones_on_the_host_only() -> None:
 
 def test_the_config_group_and_the_settings_have_the_same_defaults() -> None:
     assert measure_settings(Measure(name="standard"), "cuda") == MeasureSettings()
+
+
+def test_a_family_may_say_how_many_samples_are_enough() -> None:
+    found = measure_settings(Measure(name="standard"), "cuda", samples=1)
+    assert (found.fixed, found.warmup, found.max_time_s) == (1, 0, 15.0)
+    asked = measure_settings(Measure(name="fixed", fixed=5, warmup=2), "cuda", samples=1)
+    assert (asked.fixed, asked.warmup) == (5, 2)

@@ -136,3 +136,12 @@ def test_csv_has_every_figure_as_it_is() -> None:
     assert read[4]["time_us"] == ""
     assert (read[4]["status"], read[4]["message"]) == ("TIMEOUT", "did not end within 600 s")
     assert (read[0]["T"], read[0]["context"], read[0]["variant"]) == ("4096", "4096", "fp32")
+
+
+def test_a_served_trace_shows_what_its_requests_waited() -> None:
+    waits = {"steps_mixed": 3.0, "ttft_ms_p50": 12.0, "ttft_ms_p95": 80.0, "tpot_ms_p50": 7.0, "itl_ms_max": 250.0}
+    one = result("chunked", metrics={"time_us": 2e6, **waits, "output_tokens_per_s": 910.0})
+    text = shown([one], 160)
+    for cell in ("12.0 ms", "80.0 ms", "7.00 ms", "250 ms", "910"):
+        assert cell in text
+    assert "TTFT" not in shown([result("a", metrics={"time_us": 2.0, "ttft_ms_p50": 12.0})], 160)
