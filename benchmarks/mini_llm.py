@@ -208,7 +208,7 @@ def write(out: Path, runs: Path, rows: Sequence[dict[str, Any]], read_gbps: floa
     lines += _operators(rows, runs)
     (out / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for row in rows:
-        for name in (row["case"].name, f"{row['case'].name}-kernels"):
+        for name in (row["case"].name, f"{row['case'].name}-kernels", f"{row['case'].name}-estimate"):
             log = runs / f"{name}.txt"
             if log.is_file():
                 text = log.read_text(encoding="utf-8").replace(str(runs), "outputs").replace(str(ROOT), ".")
@@ -229,10 +229,11 @@ def _where(result: dict[str, Any]) -> list[str]:
     environment = result["environment"]
     state = environment.get("gpu_state", {})
     clocks = ", ".join(f"{name} {state[name]}" for name in ("sm_clock_mhz", "memory_clock_mhz") if name in state)
+    changed = " with changes" if environment.get("git_dirty") else ""
     return [
         f"* device: {environment['device'].get('name', '')}, driver {environment['driver']}",
         f"* CUDA {environment['cuda']}, nvcc {environment.get('nvcc', '')}; clocks as found: {clocks}",
-        f"* date: {result['started'][:10]}, commit {environment['git_commit']}",
+        f"* date: {result['started'][:10]}, commit {environment['git_commit']}{changed}",
     ]
 
 

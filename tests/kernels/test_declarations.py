@@ -127,13 +127,17 @@ def test_quantising_is_prepared_where_weights_are_quantised() -> None:
         assert functions == ["weight_scale_kernel", "quantize_weight_kernel"] * 4
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_entry_point_is_used(family: str) -> None:
-    made = plan(family, WHOLE.get(family))
-    used = {launch.function for launch in launches(made)}
-    known = set(signatures(Path(made.source)))
-    assert used <= known
-    assert known - used <= named(made.workload.target.rpartition(".")[0])
+def test_every_entry_point_is_used() -> None:
+    """By one of the families that share its source."""
+    unused: dict[str, set[str]] = {}
+    for family in FAMILIES:
+        made = plan(family, WHOLE.get(family))
+        used = {launch.function for launch in launches(made)}
+        known = set(signatures(Path(made.source)))
+        assert used <= known
+        used |= named(made.workload.target.rpartition(".")[0])
+        unused[made.source] = unused.get(made.source, known) - used
+    assert {source: names for source, names in unused.items() if names} == {}
 
 
 def named(module: str) -> set[str]:
@@ -154,7 +158,8 @@ def test_check_names_and_report(family: str) -> None:
     assert made.phase and made.baseline in {variant.name for variant in made.variants}
     for variant in made.variants:
         assert variant.drift in ("", *names)
-        if variant.report.get("calls") != 0:  # of no pass: what a launch by itself costs
+        # What a launch costs by itself moves nothing, and what a server moves follows from its scheduling.
+        if variant.report.get("calls") != 0 and family != "mini_llm_serve":
             assert variant.bytes_read > 0 and variant.bytes_written > 0
 
 
