@@ -97,7 +97,7 @@ def main() -> int:
         except KeyError as error:
             problems.append(f"{case.name}: {error} was not measured")
     problems += [problem for row in rows for problem in judge(row)]
-    write(out, runs, rows, read_gbps)
+    write(out, runs, rows, read_gbps, problems)
     for problem in problems:
         print(problem)
     return 1 if problems else 0
@@ -170,7 +170,7 @@ def judge(row: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: the estimate's {figure} is off by {error:+.1%}, more than {limit:.0%}"
 
 
-def write(out: Path, runs: Path, rows: Sequence[dict[str, Any]], read_gbps: float) -> None:
+def write(out: Path, runs: Path, rows: Sequence[dict[str, Any]], read_gbps: float, problems: Sequence[str]) -> None:
     lines = ["# A decoder on an H200: the floor, the sum of its kernels, and what it takes", ""]
     if rows:
         lines += _where(rows[0]["result"])
@@ -204,6 +204,9 @@ def write(out: Path, runs: Path, rows: Sequence[dict[str, Any]], read_gbps: floa
             made, seen = row["kernels"][figure], row["measured"][figure]
             cells = [row["case"].model, row["case"].weights, figure.removesuffix("_ms").upper()]
             lines.append(_row([*cells, f"{made:.3f} ms", f"{seen:.3f} ms", f"{made / seen - 1:+.1%}"]))
+    aims = f"{FLOOR_SHARE:.0%} of the floor for {HELD_TO_FLOOR}, and estimates within {TPOT_ERROR:.0%} (TPOT) and "
+    lines += ["", "## Short of the aims", "", f"{aims}{TTFT_ERROR:.0%} (TTFT) for all.", ""]
+    lines += [f"* {problem}" for problem in problems] or ["Nothing."]
     lines += ["", "## Operators", "", "Time of each alone, with cold caches, in µs.", ""]
     lines += _operators(rows, runs)
     (out / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
