@@ -5,8 +5,10 @@
 // A pass works on tokens that say for themselves which sequence they belong to (slot) and where in it they stand (position),
 // both in device memory, so that a captured graph replays a decode as it is. Two sets of kernels do the same work: of few
 // tokens (decode), bound by the weights, with norms, RoPE and the storing of keys in the kernels beside them; and of many
-// (prefill), on the tensor cores. Float32 weights are exact rather than fast: they take the first set for any number of tokens.
-// HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, KV, BIAS and TIED are compiled in.
+// (prefill), on the tensor cores. Float32 weights are exact rather than fast: their projections take the first set for any
+// number of tokens, and so does the output projection always.
+// HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, WHOLE_TILES, KV, BIAS, TIED, MOST_SPLITS, RUN_TOKENS and RUN_SHARED are
+// compiled in.
 #include "common/generator.cuh"
 #include "decoder/attend.cuh"
 #include "decoder/few.cuh"

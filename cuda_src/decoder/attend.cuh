@@ -14,6 +14,11 @@
 #endif
 static_assert(HEAD_DIM >= 2 && HEAD_DIM <= 256 && HEAD_DIM % 2 == 0, "HEAD_DIM is even, 2 to 256: RoPE turns pairs");
 static_assert(GROUP_HEADS >= 1 && GROUP_HEADS <= 8, "GROUP_HEADS is 1 to 8");
+#ifndef MOST_SPLITS
+#define MOST_SPLITS 256
+#endif
+static_assert(4 * GROUP_HEADS * (8 * HEAD_DIM + 16 + MOST_SPLITS) <= 48 * 1024,
+              "what a block shares of GROUP_HEADS heads of HEAD_DIM, and MOST_SPLITS, must fit into 48 KiB");
 
 namespace attend {
 
@@ -27,7 +32,7 @@ constexpr float kNone = -3.402823466e38f;  // below every score
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * reduce::kWarp;
 constexpr int kTogether = kDim > 128 ? 2 : 4;  // tokens whose keys and values a warp reads at once
-constexpr int kShares = 1024;                  // blocks that share a head's keys, at most
+constexpr int kShares = MOST_SPLITS;           // blocks that share a head's keys, at most
 constexpr int kBlocks = 1;  // all the registers there are: what it waits for are keys
 // A lane holds the pairs (i, i + D / 2) that RoPE turns together, for i = lane, lane + 32, …
 constexpr int kEach = (kPairs + reduce::kWarp - 1) / reduce::kWarp;

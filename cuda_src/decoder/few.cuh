@@ -37,7 +37,7 @@ __device__ inline long long first_row(int each) {
     return (static_cast<long long>(blockIdx.x) * (kThreads / kThreadsOfTeam) + team) * each;
 }
 
-// A team's work: `row(r)` is the weight row of its r-th sum, `store(r, t, value)` takes the sum of token `first + t`.
+// A team's work: `row(r)` is the weight row of its r-th sum, `store(t, sums)` takes token t's sums of its kRows rows.
 // x(t) gives the address of a token's activations, `depth` floats on 16 bytes.
 template <class Type, bool kNorm, class Row, class Activation, class Store>
 __device__ inline void project(const void* weight, const float* scale, const float* gamma, long long depth, int tokens,

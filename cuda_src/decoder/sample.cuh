@@ -1,4 +1,4 @@
-// Choosing a token from logits: the largest, or one drawn from the largest TOP_K whose probabilities reach `top_p`.
+// Choosing a token from logits: the largest, or one drawn from the `top_k` largest whose probabilities reach `top_p`.
 #pragma once
 
 #include "../common/held_row.cuh"

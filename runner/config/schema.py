@@ -370,6 +370,7 @@ class VariantSpec:
     help: str = ""
     dtype: str = "float32"
     compute: str = "float32"
+    """Or a symbol that names it."""
     launches: list[LaunchSpec] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
     """Buffers every element of which is read once by a step; their sizes are the declared read bytes."""

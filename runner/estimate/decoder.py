@@ -18,6 +18,8 @@ LETTERS = {
     "V": "vocab",
 }
 """Its parameter → key of ``model``."""
+PLAINLY = {"page": "0", "top_k": "0"}
+"""How it runs where an estimate is compared with it: a cache in one piece, the largest logit taken."""
 _KINDS = "rotary MHA or GQA and a gated feed-forward part, with plain positions and no biases but those of Q, K and V"
 _PLAIN: dict[str, int | bool | str] = {
     "experts": 0,

@@ -85,6 +85,8 @@ _KEYS = {
     "weights": "estimate.weights",
     "group": "a group of estimate.weights",
     "kv": "estimate.kv",
+    "page": "a cache in one piece,",
+    "top_k": "the largest logit taken,",
     **{letter: f"model.{key}" for letter, key in decoder.LETTERS.items()},
 }
 """Parameter of the decoder → what the estimate calls it."""
@@ -105,7 +107,14 @@ def _asked(made: Estimate, where: str) -> dict[str, object]:
         raise ConfigError(f"{where}: {error}") from error
     figures = {"L": len(arch.layers), "h": arch.hidden, "H": part.heads, "KVH": part.kv_heads, "D": part.head_dim}
     load = {"B": work.batch, "prompt": work.prompt, "steps": work.output, "weights": word, "kv": kv}
-    return {**figures, "I": mlp.width, "V": arch.vocab, **load, **({"group": group} if group else {})}
+    return {
+        **figures,
+        "I": mlp.width,
+        "V": arch.vocab,
+        **load,
+        **decoder.PLAINLY,
+        **({"group": group} if group else {}),
+    }
 
 
 def _figures(result: Result) -> dict[str, float]:

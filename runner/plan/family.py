@@ -124,7 +124,7 @@ def variant(kernel: Kernel, name: str, spec: VariantSpec, known: Mapping[str, Bu
         bytes_written=_traffic(spec.bytes_written, spec.writes, known, evaluate, f"{where}.writes"),
         flops=evaluate.integer(spec.flops, f"{where}.flops"),
         dtype=spec.dtype,
-        compute=spec.compute,
+        compute=str(evaluate.symbols.get(spec.compute, spec.compute)),
         drift=spec.drift,
         timed=_checked_timed(spec, evaluate, where),
         report={metric: float(value) for metric, value in _reported(spec, evaluate, where).items()},

@@ -47,6 +47,8 @@ class Judged:
     """(B, N): each the device's own where it may be chosen there, else the one that should have been."""
     logits: Values
     """(B, N, V): what each was chosen by."""
+    text: Ids
+    """(B, N): what the device chose, which each choice was judged after."""
 
 
 _RUNS: WeakKeyDictionary[Case, dict[bytes, Judged]] = WeakKeyDictionary()
@@ -106,18 +108,17 @@ def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> Values | 
 def judged(case: Case, chosen: Ids) -> Judged:
     """The right tokens and their logits where each sequence goes on as ``chosen`` (B, N) says."""
     runs = _RUNS.setdefault(case, {})
-    key = chosen.tobytes()
+    key, count = chosen.tobytes(), chosen.shape[1]
     for run in runs.values():
-        if np.array_equal(run.tokens[:, : chosen.shape[1]], chosen):  # the beginning of a longer text is right already
-            return Judged(chosen, run.logits[:, : chosen.shape[1]])
+        if run.text.shape[1] > count and np.array_equal(run.text[:, :count], chosen):  # the beginning of that text
+            return Judged(run.tokens[:, :count], run.logits[:, :count], chosen)
     if key not in runs:
         # What is no token is wrong, whatever follows.
         known = np.clip(chosen, 0, case["V"] - 1)
         text = np.concatenate([case.input("prompt_ids"), known[:, :-1]], axis=1)
-        logits = forward(case, text, chosen.shape[1])
-        runs[key] = Judged(
-            np.stack([allowed(case, logits[:, i], chosen, i) for i in range(chosen.shape[1])], axis=1), logits
-        )
+        logits = forward(case, text, count)
+        right = np.stack([allowed(case, logits[:, i], chosen, i) for i in range(count)], axis=1)
+        runs[key] = Judged(right, logits, chosen)
     return runs[key]
 
 
