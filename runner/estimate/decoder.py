@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from runner.config.errors import ConfigError
 from runner.config.schema import Model
@@ -44,6 +45,12 @@ WEIGHTS = (
     f"a group being a multiple of {GROUPS}"
 )
 KV = "float32 (its fp32), bfloat16 (bf16), int8 or int8_g<head_dim>_s32 (int8), float8 (fp8)"
+
+
+def otherwise(params: Mapping[str, object]) -> str:
+    """The parameter of a run, with its value, that is not as ``PLAINLY`` says; empty where all are."""
+    given = ((key, str(params.get(key, value)), value) for key, value in PLAINLY.items())
+    return next((f"{key}={found}" for key, found, value in given if found != value), "")
 
 
 def check_model(model: Model, because: str) -> None:

@@ -35,7 +35,8 @@ def in_store(given: str, config: Config, made: Estimate) -> list[Found] | None:
         if given == STORE:
             letters = {key: str(value) for key, value in _asked(made, where).items()}
             runs = search.newest(location, DECODER, {**_device(made), **letters})
-            newest = {result.variant: (run, result) for run, result in reversed(runs) if result.status is Status.PASSED}
+            passed = [one for one in runs if one[1].status is Status.PASSED and not decoder.otherwise(one[1].params)]
+            newest = {result.variant: (run, result) for run, result in reversed(passed)}
             if not newest:
                 told = " ".join(f"{key}={value}" for key, value in letters.items())
                 raise ConfigError(f"{where}: no passed run of kernel={DECODER} with {told} on {made.machine.name}")
@@ -63,6 +64,8 @@ def measurements(
     made_of = []
     for one in passed:
         params = {"gpu": one.result.gpu, "backend": one.result.backend, **one.result.params}
+        if other := decoder.otherwise(params):
+            raise ConfigError(f"{where}: {one.result.variant} was measured with {other}; needed is a run without")
         for key, value in asked.items():
             if plain(params.get(key, "")) != str(value):
                 raise ConfigError(
@@ -85,8 +88,6 @@ _KEYS = {
     "weights": "estimate.weights",
     "group": "a group of estimate.weights",
     "kv": "estimate.kv",
-    "page": "a cache in one piece,",
-    "top_k": "the largest logit taken,",
     **{letter: f"model.{key}" for letter, key in decoder.LETTERS.items()},
 }
 """Parameter of the decoder → what the estimate calls it."""
@@ -107,14 +108,7 @@ def _asked(made: Estimate, where: str) -> dict[str, object]:
         raise ConfigError(f"{where}: {error}") from error
     figures = {"L": len(arch.layers), "h": arch.hidden, "H": part.heads, "KVH": part.kv_heads, "D": part.head_dim}
     load = {"B": work.batch, "prompt": work.prompt, "steps": work.output, "weights": word, "kv": kv}
-    return {
-        **figures,
-        "I": mlp.width,
-        "V": arch.vocab,
-        **load,
-        **decoder.PLAINLY,
-        **({"group": group} if group else {}),
-    }
+    return {**figures, "I": mlp.width, "V": arch.vocab, **load, **({"group": group} if group else {})}
 
 
 def _figures(result: Result) -> dict[str, float]:

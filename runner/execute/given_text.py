@@ -21,7 +21,7 @@ def with_text(config: Config, lines: Iterable[str]) -> Config:
     text that cannot be read, an id outside the vocabulary, one that is too short, and for a length given beside it.
     """
     kernel = config.kernel
-    if BUFFER not in kernel.buffers or not kernel.params.get("text"):
+    if BUFFER not in kernel.buffers or str(kernel.params.get("text", "")) == "":
         return config
     for line in lines:
         if line.lstrip("+").startswith("kernel.params.prompt="):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.estimate import kernels
+from runner.estimate import decoder, kernels
 from runner.estimate.kernels import CHAIN, DECODE, EMPTY, PREFILL, Kernels, Launch, Timing
 from runner.result.model import INTERRUPTED, Quality, Result, Status
 from runner.result.names import plain
@@ -51,6 +51,7 @@ class Wanted:
     def fits(self, result: Result) -> bool:
         """Measured on that device, with these figures; prompt and context are looked at later."""
         alike = (result.gpu, result.backend) == (self.gpu, self.backend) and "sanitize=true" not in result.overrides
+        alike = alike and not decoder.otherwise(result.params)
         return alike and all(plain(result.params.get(key, "")) == value for key, value in self.letters.items())
 
 

@@ -49,7 +49,7 @@ def wanted(point: Point, model: Model, work: Work, target: Target) -> Wanted:
     except ConfigError as error:
         raise ConfigError(f"estimate.kv: with {BECAUSE} {error}") from error
     letters = {"B": work.batch, **{letter: getattr(model, key) for letter, key in LETTERS.items()}}
-    words = {"weights": weights, "kv": kv, **decoder.PLAINLY, **({"group": str(group)} if group else {})}
+    words = {"weights": weights, "kv": kv, **({"group": str(group)} if group else {})}
     return Wanted(
         gpu=target.name,
         backend=target.backend,

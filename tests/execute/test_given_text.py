@@ -60,3 +60,9 @@ def test_a_text_that_cannot_be(family: str, text: str, lines: tuple[str, ...], s
     made = planned(family, text, *lines)
     assert made.plan is None and made.refused is not None
     assert made.refused[0] is Status.INVALID_CONFIG and made.refused[1].startswith(said)
+
+
+@pytest.mark.parametrize("text", [[], 0])
+def test_what_yaml_takes_for_nothing_is_a_text(text: object) -> None:
+    made = planned("mini_llm", text)
+    assert made.refused is not None and made.refused[0] is Status.INVALID_CONFIG

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from runner.config.errors import ConfigError
 from runner.estimate import precision
 from runner.estimate.estimate import estimate
 from runner.estimate.model import Efficiency, Parallel, Work
@@ -145,8 +146,8 @@ def test_a_decode_step_sees_the_context_that_is_asked_for() -> None:
     token = 2 * 2 * 2 * 32
     read = [made.variant("decode_attention").bytes_read for made in (behind, further)]
     assert read[1] - read[0] == token * (63 - 5)
-    within = plan_of(3)
-    assert (within.symbols["T"], within.symbols["decode_at"]) == (6, 2), "the prompt has to fit too"
+    with pytest.raises(ConfigError, match="context must be above prompt"):
+        plan_of(5)
 
 
 def plan_of(context: int) -> Plan:
@@ -154,3 +155,25 @@ def plan_of(context: int) -> Plan:
     del params["steps"]
     made, _ = make_plan(config("layer_ops", params), HOST, [SOURCES])
     return made
+
+
+@pytest.mark.parametrize("model", ["qwen2_5_0_5b", "qwen2_5_7b", "qwen2_5_72b", "llama2_7b", "llama2_70b", "llama3_8b"])
+def test_what_attention_shares_of_a_models_heads_fits_a_block(model: str) -> None:
+    made, _ = make_plan(config("mini_llm", model=model), H200, [SOURCES])
+    heads, dim, splits = (int(made.defines[name]) for name in ("GROUP_HEADS", "HEAD_DIM", "MOST_SPLITS"))
+    assert heads == min(8, int(made.symbols["H"]) // int(made.symbols["KVH"]))
+    assert 4 * heads * (8 * dim + 16 + splits) <= 48 * 1024
+    assert int(made.symbols["splits"]) <= splits
+
+
+def test_a_pass_of_too_many_tokens_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a pass takes up to 65535 tokens"):
+        plan("mini_llm", {"B": 64, "prompt": 4096})
+
+
+def test_the_arithmetic_type_follows_from_the_way_that_is_taken() -> None:
+    few, many = (plan("mini_llm", {"B": batch, "prompt": 16}) for batch in (1, 17))
+    assert {one.name: one.compute for one in few.variants} == dict.fromkeys(
+        ("prefill", "eager", "graph", "request"), "float32"
+    )
+    assert {one.compute for one in many.variants} == {"bfloat16"}
