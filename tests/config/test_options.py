@@ -26,7 +26,8 @@ def test_opens_with_what_it_is_and_how_to_call_it(file: Path) -> None:
     group = file.relative_to(conf_dir()).parent.as_posix() if conf_dir() in file.parents else "experiments"
     opening = "\n".join(line for line in lines[:3] if line.startswith("#"))
     assert lines[0].startswith("# ") and len(lines[0]) > 20
-    assert f"{group}={file.stem}" in opening or group == "hydra/sweeper"
+    call = f"parts/{file.stem}@_here_" if group.endswith("/parts") else f"{group}={file.stem}"
+    assert call in opening or group == "hydra/sweeper"
 
 
 @pytest.mark.parametrize("group", GROUPS)
