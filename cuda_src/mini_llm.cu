@@ -303,7 +303,7 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
         const float* of_head = results + g * splits * kResult;
         float best = kNone, total = 0.0f;
         for (long long s = lane; s < splits; s += reduce::kWarp) best = fmaxf(best, of_head[s * kResult + kDim]);
-        best = lanes_max(best);
+        best = reduce::lanes_max(best);
         for (long long s = lane; s < splits; s += reduce::kWarp) {
             const float by = expf(of_head[s * kResult + kDim] - best);
             weigh[g][s] = by;
@@ -340,14 +340,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) many_norm_kernel(const fl
     }
 }
 
-// out = W x of the layer, and its bias where there is one. Never launched for float32 weights.
+// out = W x of the layer, and its bias where there is one (else null). Never launched for float32 weights.
 extern "C" __global__ void __launch_bounds__(many::kThreads, many::kBlocks) many_project_kernel(const void* weight, const float* scale,
         const float* bias, const unsigned short* x, float* out, long long layer, long long rows, long long depth,
-        long long tokens, long long has_bias) {
+        long long tokens) {
 #if WEIGHTS != WEIGHTS_FP32
     const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
     many::project<weights::Stored>(of.weight, of.scale, x, rows, depth, tokens, [&](long long t, long long r, float value) {
-        out[t * rows + r] = has_bias ? value + bias[layer * rows + r] : value;
+        out[t * rows + r] = bias == nullptr ? value : value + bias[layer * rows + r];
     });
 #endif
 }
@@ -473,8 +473,7 @@ extern "C" __global__ void __launch_bounds__(attend::run::kThreads) many_attenti
         __syncthreads();
         float larger = best;
         for (int k = part; k < kKeys; k += 4) larger = fmaxf(larger, shared.score[owner][k]);
-        larger = fmaxf(larger, __shfl_xor_sync(reduce::kAllLanes, larger, 1));
-        larger = fmaxf(larger, __shfl_xor_sync(reduce::kAllLanes, larger, 2));
+        larger = reduce::lanes_max<4>(larger);
         const float keep = expf(best - larger);
         float mass = 0.0f;
         for (int k = part; k < kKeys; k += 4) {

@@ -6,19 +6,21 @@
 
 namespace convert {
 
-// Four signed bytes, lowest first. On a GPU each byte lands in the mantissa of 2^23, where one subtraction leaves the
-// integer: two instructions an element, and none of them on the slow conversion unit.
-__device__ inline void unpack_int8(unsigned int word, float* out) {
+// Four bytes holding value + 128, lowest first. On a GPU each byte lands in the mantissa of 2^23, where one subtraction leaves
+// the integer: two instructions an element, and none of them on the slow conversion unit.
+__device__ inline void unpack_biased(unsigned int word, float* out) {
 #if defined(__CUDA_ARCH__)
-    const unsigned int biased = word ^ 0x80808080u;
-    out[0] = __uint_as_float(__byte_perm(biased, 0x4B000000u, 0x7440)) - 8388736.0f;
-    out[1] = __uint_as_float(__byte_perm(biased, 0x4B000000u, 0x7441)) - 8388736.0f;
-    out[2] = __uint_as_float(__byte_perm(biased, 0x4B000000u, 0x7442)) - 8388736.0f;
-    out[3] = __uint_as_float(__byte_perm(biased, 0x4B000000u, 0x7443)) - 8388736.0f;
+    out[0] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7440)) - 8388736.0f;
+    out[1] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7441)) - 8388736.0f;
+    out[2] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7442)) - 8388736.0f;
+    out[3] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7443)) - 8388736.0f;
 #else
-    for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(static_cast<signed char>(word >> (8 * i)));
+    for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(static_cast<int>(word >> (8 * i) & 255u) - 128);
 #endif
 }
+
+// Four signed bytes, lowest first: turning the sign bit adds 128.
+__device__ inline void unpack_int8(unsigned int word, float* out) { unpack_biased(word ^ 0x80808080u, out); }
 
 // Eight nibbles holding value + 8, lowest first. On a GPU two nibbles at a time land in the mantissas of a half2
 // (1024 + n, or 1024 + 16 n for the upper ones), where half arithmetic is exact.
@@ -86,6 +88,11 @@ struct Bfloat16 {
     }
     static __device__ inline float widen(unsigned short bits) {
         return __uint_as_float(static_cast<unsigned int>(bits) << 16);
+    }
+    // Of a number, to nearest even.
+    static __device__ inline unsigned short narrow(float value) {
+        const unsigned int bits = __float_as_uint(value);
+        return static_cast<unsigned short>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
     }
 };
 

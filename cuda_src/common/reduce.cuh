@@ -1,4 +1,4 @@
-// Sums over groups of lanes, warps and blocks. Every lane of a warp must call them together.
+// Sums and maxima over groups of lanes, warps and blocks. Every lane of a warp must call them together.
 #pragma once
 
 namespace reduce {
@@ -11,6 +11,16 @@ template <int kLanes = kWarp>
 __device__ inline float lanes_sum(float value) {
 #pragma unroll
     for (int offset = kLanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(kAllLanes, value, offset);
+    return value;
+}
+
+// The largest over aligned groups of kLanes (a power of two) lanes; every lane of a group gets it.
+template <int kLanes = kWarp>
+__device__ inline float lanes_max(float value) {
+#pragma unroll
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, offset));
+    }
     return value;
 }
 

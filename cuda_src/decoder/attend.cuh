@@ -37,14 +37,6 @@ constexpr int kBlocks = 1;  // all the registers there are: what it waits for ar
 // A lane holds the pairs (i, i + D / 2) that RoPE turns together, for i = lane, lane + 32, …
 constexpr int kEach = (kPairs + reduce::kWarp - 1) / reduce::kWarp;
 
-__device__ inline float lanes_max(float value) {
-#pragma unroll
-    for (int offset = reduce::kWarp / 2; offset > 0; offset /= 2) {
-        value = fmaxf(value, __shfl_xor_sync(reduce::kAllLanes, value, offset));
-    }
-    return value;
-}
-
 struct Head {
     float low[kEach], high[kEach];
 
@@ -88,7 +80,7 @@ struct Head {
         float found = 0.0f;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) found = fmaxf(found, fmaxf(fabsf(low[i]), fabsf(high[i])));
-        return lanes_max(found);
+        return reduce::lanes_max(found);
     }
     // Rounds to what the cache holds, and puts it there.
     __device__ inline void round(cache::Word* to, float* scales, long long row, bool keep) {

@@ -42,8 +42,7 @@ __device__ inline Word narrow(float value, float scale) {
 #if KV == KV_FP32
     return value;
 #elif KV == KV_BF16
-    const unsigned int bits = __float_as_uint(value);
-    return static_cast<unsigned short>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+    return convert::Bfloat16::narrow(value);
 #elif KV == KV_INT8
     return static_cast<signed char>(convert::to_level(value, scale, 127));
 #else

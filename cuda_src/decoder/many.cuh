@@ -31,15 +31,10 @@ struct alignas(16) Tile {
     unsigned short weight[kRows][kStride];
 };
 
-__device__ inline unsigned short narrow(float value) {
-    const unsigned int bits = __float_as_uint(value);
-    return static_cast<unsigned short>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-}
-
 // Both halves of a float: the nearest bfloat16, and the nearest to what is left.
 __device__ inline void split(float value, unsigned short& high, unsigned short& low) {
-    high = narrow(value);
-    low = narrow(value - convert::Bfloat16::widen(high));
+    high = convert::Bfloat16::narrow(value);
+    low = convert::Bfloat16::narrow(value - convert::Bfloat16::widen(high));
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -141,7 +136,7 @@ struct Load<weights::Int8> {
         for (int i = 0; i < 2; ++i) {
             const int at = static_cast<int>(threadIdx.x) + i * kThreads;
             float values[4];
-            weights::unpack_biased(word[i], values);
+            convert::unpack_biased(word[i], values);
             write_whole(&tile.weight[at / 8][at % 8 * 4], values);
         }
     }

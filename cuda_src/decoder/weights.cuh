@@ -29,18 +29,6 @@ static_assert(GROUP >= 128 && GROUP % 128 == 0, "GROUP, the weights that share a
 
 namespace weights {
 
-// Four bytes holding value + 128, lowest first: each lands in the mantissa of 2^23, where a subtraction leaves the value.
-__device__ inline void unpack_biased(unsigned int word, float* out) {
-#if defined(__CUDA_ARCH__)
-    out[0] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7440)) - 8388736.0f;
-    out[1] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7441)) - 8388736.0f;
-    out[2] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7442)) - 8388736.0f;
-    out[3] = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7443)) - 8388736.0f;
-#else
-    for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(static_cast<int>(word >> (8 * i) & 255u) - 128);
-#endif
-}
-
 constexpr int kTile = 128;
 
 template <class Type>
@@ -70,8 +58,8 @@ struct Int8 : Tiled {
     static __device__ inline long long row_bytes(long long depth) { return tiles(depth) * kTile; }
     static __device__ inline int pieces(long long depth) { return static_cast<int>(tiles(depth)) * kPieces; }
     static __device__ inline void unpack(const uint4& raw, int step, float* out) {
-        unpack_biased(step == 0 ? raw.x : raw.z, out);
-        unpack_biased(step == 0 ? raw.y : raw.w, out + 4);
+        convert::unpack_biased(step == 0 ? raw.x : raw.z, out);
+        convert::unpack_biased(step == 0 ? raw.y : raw.w, out + 4);
     }
     static __device__ inline int element(int p, int q) { return p / kPieces * kTile + q * 32 + p % kPieces * 4; }
 };

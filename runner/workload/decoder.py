@@ -155,8 +155,8 @@ class Decoder:
         weight, rows = self._stored("qkv"), self._qkv
         if many:
             yield self._norm(this, layer, part, "attention_norm")
-            sizes = (layer, rows, self._hidden, this.tokens, self.size("has_bias"))
-            arguments = (*weight, "qkv_bias", "halves", "qkv", *sizes)
+            bias: Value = "qkv_bias" if self.size("has_bias") else NOWHERE
+            arguments = (*weight, bias, "halves", "qkv", layer, rows, self._hidden, this.tokens)
             yield Step(part, "qkv", self._launch("many_project_kernel", _tiles(rows, this.tokens), BLOCK, *arguments))
             return
         few = (
@@ -196,7 +196,7 @@ class Decoder:
         weight, rows = self._stored("gate_up"), self._wide
         if many:
             yield self._norm(this, layer, part, "mlp_norm")
-            arguments = (*weight, NOWHERE, "halves", "gate_up", layer, 2 * rows, self._hidden, this.tokens, 0)
+            arguments = (*weight, NOWHERE, "halves", "gate_up", layer, 2 * rows, self._hidden, this.tokens)
             grid = _tiles(2 * rows, this.tokens)
             yield Step(part, "gate_up", self._launch("many_project_kernel", grid, BLOCK, *arguments))
             activation = ("gate_up", "halves", rows, this.tokens)
