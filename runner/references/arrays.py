@@ -49,6 +49,18 @@ def through_int(values: npt.NDArray[np.float32], levels: float) -> npt.NDArray[n
     return to_levels(values, scale, levels) * scale.astype(np.float64)
 
 
+def through_groups(values: npt.NDArray[np.float32], levels: float, group: int) -> npt.NDArray[np.float64]:
+    """Rows (rows, depth) quantised symmetrically with one scale for each ``group`` of a row, and back, in float64. The
+    last group of a row may be short."""
+    rows, depth = values.shape
+    group = min(group, depth)
+    padded = np.zeros((rows, -(-depth // group) * group), dtype=np.float32)
+    padded[:, :depth] = values
+    whole = through_int(padded.reshape(rows, -1, group), levels).reshape(rows, -1)
+    found: npt.NDArray[np.float64] = whole[:, :depth]
+    return found
+
+
 def through_half(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     """``values`` rounded to fp16 and back, in float64."""
     return values.astype(np.float16).astype(np.float64)

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from runner.check import generator
-from runner.references.arrays import FLOAT8_MAX, scale_of, through_int, to_levels
+from runner.references.arrays import through_groups, through_int
 from runner.references.pages import shuffled
 from runner.weights import stacked
 from runner.weights.token_ids import token_ids
@@ -35,6 +34,8 @@ BLOCK, AHEAD = 1 << 21, 64
 """Elements of a matrix that are made at a time, and how many such blocks at most wait for their product."""
 SCORES = 1 << 25
 """Scores of attention that are held at a time."""
+CACHED = {"bf16": "bfloat16", "fp8": "float8_e4m3"}
+"""Formats of the cache that round each element by itself."""
 LEVELS = {"w8a16": 127.0, "w4a16": 7.0}
 """Largest quantised magnitude by format of the weights."""
 
@@ -207,13 +208,10 @@ def attention(case: Case, layer: int, x: Values) -> Values:
 def cached(case: Case, values: Values) -> Values:
     """Keys or values (…, D) through what the cache holds them in."""
     kind, single = case["kv"], values.astype(np.float32)
-    if kind == "bf16":
-        return single.astype(ml_dtypes.bfloat16).astype(np.float64)
     if kind == "int8":
         return through_int(single, 127.0)
-    if kind == "fp8":
-        clipped = np.clip(single, np.float32(-FLOAT8_MAX), np.float32(FLOAT8_MAX))
-        return clipped.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    if kind in CACHED:
+        return generator.narrow(single, CACHED[kind]).astype(np.float64)
     return values
 
 
@@ -226,7 +224,7 @@ def projected(case: Case, x: Values, name: str, *layer: int) -> Values:
     def held(first: int) -> Values:
         block = case.rows(name, first, min(each, rows - first), *layer)
         levels = LEVELS.get(case["weights"]) if layer else None  # embedding and output projection are never quantised
-        return block.astype(np.float64) if levels is None else grouped(block, levels, case["group"])
+        return block.astype(np.float64) if levels is None else through_groups(block, levels, case["group"])
 
     firsts = range(0, rows, each)
     if len(firsts) == 1:
@@ -237,17 +235,6 @@ def projected(case: Case, x: Values, name: str, *layer: int) -> Values:
             ahead = firsts[start : start + AHEAD]
             for first, block in zip(ahead, pool.map(held, ahead), strict=True):
                 out[..., first : first + len(block)] = x @ block.T
-    return out
-
-
-def grouped(held: npt.NDArray[np.float32], levels: float, group: int) -> Values:
-    """Rows (rows, depth) quantised with one scale for each ``group`` of a row, and back."""
-    rows, depth = held.shape
-    padded = np.zeros((rows, -(-depth // group) * group), dtype=np.float32)
-    padded[:, :depth] = held
-    groups = padded.reshape(rows, -1, group)
-    scale = scale_of(groups, levels)
-    out: Values = (to_levels(groups, scale, levels) * scale).reshape(rows, -1)[:, :depth]
     return out
 
 

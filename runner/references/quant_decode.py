@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from runner.references.arrays import through_int
+from runner.references.arrays import through_groups
 
 if TYPE_CHECKING:
     from runner.check.case import Case
@@ -28,9 +28,5 @@ def _stored(row: npt.NDArray[np.float32], levels: float | None, group: int) -> n
     """One row of W as the kernel sees it, shape (K,)."""
     if levels is None:
         return row.astype(np.float64)
-    whole = len(row) // group * group
-    parts: list[npt.NDArray[np.float64]]
-    parts = [through_int(row[:whole].reshape(-1, group), levels).ravel()] if whole else []
-    if whole < len(row):
-        parts.append(through_int(row[whole:], levels))
-    return np.concatenate(parts)
+    found: npt.NDArray[np.float64] = through_groups(row[None], levels, group)[0]
+    return found
