@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,6 +43,7 @@ class Case:
         self._memo: OrderedDict[tuple[str, tuple[int, ...]], npt.NDArray[Any]] = OrderedDict()
         self._memo_left = memo_bytes
         self._tables: dict[str, npt.NDArray[Any]] = {}
+        self._making = threading.RLock()  # a reference may look at one table to make another
         self._read: Read | None = None
         self.outputs_seen = 0
         """How often a reference has looked at an output: its answer then holds for this check alone."""
@@ -80,14 +82,14 @@ class Case:
         return self._buffer(name).dims
 
     def rows(self, name: str, first: int, count: int, *leading: SupportsIndex) -> npt.NDArray[Any]:
-        """``count`` entries from ``first`` on of ``input(name, *leading)``. Nothing is kept, so several threads may
-        ask."""
+        """``count`` entries from ``first`` on of ``input(name, *leading)``. None of them is kept, so several threads
+        may ask."""
         buffer = self._buffer(name)
         before = tuple(operator.index(index) for index in leading)
         start = _flat(buffer, before)
         dims = buffer.dims[len(before) + 1 :]
         if buffer.fill.kind == "reference":
-            return np.asarray(self.input(name, *leading)[first : first + count])
+            return _widen(self._table(name)[before][first : first + count], buffer.dtype)
         each = int(np.prod(dims, dtype=np.int64))
         made = generator.values(buffer, self.seed, start + first * each, count * each)
         return _widen(made.reshape(count, *dims), buffer.dtype)
@@ -120,7 +122,7 @@ class Case:
         for symbol in symbols:
             _ = self[symbol]
         other = Case(replace(self._plan, symbols={**self._plan.symbols, **symbols}))
-        other._tables = self._tables
+        other._tables, other._making = self._tables, self._making
         return other
 
     def stored(self, name: str) -> npt.NDArray[Any]:
@@ -141,12 +143,16 @@ class Case:
         block = buffer.dims[len(leading) :]
         start = _flat(buffer, leading)
         if buffer.fill.kind == "reference":
-            whole = self._tables.get(buffer.name)
-            if whole is None:
-                whole = self._tables[buffer.name] = self.stored(buffer.name)
-            return np.asarray(whole[leading]).reshape(block)
+            return np.asarray(self._table(buffer.name)[leading]).reshape(block)
         count = int(np.prod(block, dtype=np.int64))
         return generator.values(buffer, self.seed, start, count).reshape(block)
+
+    def _table(self, name: str) -> npt.NDArray[Any]:
+        """What the reference made of a buffer, once."""
+        with self._making:
+            if name not in self._tables:
+                self._tables[name] = self.stored(name)
+            return self._tables[name]
 
     def _planned(self, name: str) -> Buffer:
         if name not in self._buffers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +145,29 @@ def test_rows_of_a_table_are_those_of_the_input_too(tmp_path: Path) -> None:
     case = Case(replace(tables, reference=str(tmp_path / "ref.py"), symbols={"scale": 2}))
     assert case.rows("table", 1, 2).tolist() == [[8, 10, 12, 14], [16, 18, 20, 22]]
     assert case.rows("table", 1, 2, 2).tolist() == [18, 20]
+
+
+COUNTED = """
+import time
+import numpy as np
+
+calls = []
+
+
+def inputs(case, name):
+    calls.append(name)
+    time.sleep(0.05)
+    return np.arange(12).reshape(3, 4) + 100 * len(calls)
+"""
+
+
+def test_threads_that_ask_for_rows_of_a_table_have_it_made_once(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(COUNTED)
+    tables = plan(Buffer("table", (3, 4), "int32", Fill("reference")))
+    case = Case(replace(tables, reference=str(tmp_path / "ref.py")))
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(lambda first: case.rows("table", first, 1).tolist(), (0, 1, 2, 0)))
+    assert rows == [[[100, 101, 102, 103]], [[104, 105, 106, 107]], [[108, 109, 110, 111]], [[100, 101, 102, 103]]]
 
 
 def test_dims_are_those_of_a_filled_buffer() -> None:
