@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.config.errors import ConfigError
+from runner.config.small_file import content
 
 SIZE_LIMIT = 1 << 20
 """Bytes; such files have a few thousand."""
@@ -120,15 +121,8 @@ class Fields:
 def load(path: Path) -> Fields:
     """The fields of ``path``. ``ConfigError`` where it is no JSON object of a sensible size."""
     file = str(path)
-    try:
-        if not path.is_file():
-            raise ConfigError(f"{file}: no such file: a Hugging Face config.json, its folder, or a .gguf file")
-        with path.open("rb") as stream:
-            raw = stream.read(SIZE_LIMIT + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    if len(raw) > SIZE_LIMIT:
-        raise ConfigError(f"{file}: larger than {SIZE_LIMIT} bytes: a config.json has a few thousand")
+    wanted = "a Hugging Face config.json, its folder, or a .gguf file"
+    raw = content(path, file, SIZE_LIMIT, wanted, "a config.json has a few thousand")
     try:
         values = json.loads(raw, object_pairs_hook=_object)
     except RecursionError as error:

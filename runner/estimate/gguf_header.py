@@ -45,7 +45,11 @@ def read(path: str | Path) -> Model:
     ``ConfigError`` names the file, the key, its value and what would be accepted.
     """
     path = Path(path)
-    header = gguf_file.load(path)
+    return described(gguf_file.load(path), path)
+
+
+def described(header: Header, path: Path) -> Model:
+    """``read`` of a header that was read already, of ``path``."""
     kind = _text(header, "general.architecture")
     if kind not in KNOWN:
         raise ConfigError(f"{header.file}: general.architecture={kind}: {choose_from(kind, KNOWN)}")

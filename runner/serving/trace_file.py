@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.config.errors import ConfigError
+from runner.config.small_file import content
 from runner.serving.trace import LATEST_S, LONGEST, MOST_OUTPUT, MOST_REQUESTS, Request, Trace, ordered
 
 COLUMNS = ("arrival_s", "prompt", "output")
@@ -51,15 +52,8 @@ def read(path: Path, key: str = "trace") -> Trace:
 
 
 def _text(path: Path, where: str) -> str:
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            raise ConfigError(f"{where}: no such file: a CSV with columns {', '.join(COLUMNS)}, or JSON lines (.jsonl)")
-        with path.open("rb") as file:
-            raw = file.read(SIZE_LIMIT + 1)
-    except OSError as error:
-        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from error
-    if len(raw) > SIZE_LIMIT:
-        raise ConfigError(f"{where}: larger than {SIZE_LIMIT} bytes")
+    wanted = f"a CSV with columns {', '.join(COLUMNS)}, or JSON lines (.jsonl)"
+    raw = content(path, where, SIZE_LIMIT, wanted)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

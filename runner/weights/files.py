@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from runner.config.schema import Model
-from runner.estimate import config_file, gguf_file, model_file
+from runner.estimate import config_file, gguf_file, gguf_header, model_file
 from runner.weights import gguf_tensors, shards
 from runner.weights.errors import WeightsError, as_weights_error
 from runner.weights.tensor import Tensor
@@ -43,11 +43,12 @@ def _opened(path: Path, changed: int, size: int) -> Source:
     """``changed`` and ``size`` are part of the key alone."""
     with as_weights_error():
         if model_file.is_gguf(path):
-            interleaved = gguf_file.load(path).values.get("general.architecture") == "llama"
-            model = model_file.read(path)
+            header = gguf_file.load(path)
+            model = gguf_header.described(header, path)
+            interleaved = header.values.get("general.architecture") == "llama"
             if interleaved and model.head_dim % 2:
                 raise WeightsError(f"{path}: heads of {model.head_dim}: an even number, as pairs of rows turn together")
-            return Source(path, model, gguf_tensors.load(path), gguf=True, interleaved=interleaved)
+            return Source(path, model, gguf_tensors.of_header(header, path), gguf=True, interleaved=interleaved)
         model = model_file.read(path)
         _require_silu(model_file.config_of(path))
         return Source(path, model, shards.load(path), gguf=False, interleaved=False)

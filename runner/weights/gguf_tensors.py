@@ -17,6 +17,11 @@ def load(path: Path) -> dict[str, Tensor]:
     """Every tensor of ``path`` by name. ``WeightsError`` names the file and what about it cannot be."""
     with as_weights_error():
         header = gguf_file.load(path)
+    return of_header(header, path)
+
+
+def of_header(header: gguf_file.Header, path: Path) -> dict[str, Tensor]:
+    """``load`` of a header that was read already, of ``path``."""
     parts = header.values.get("split.count", 1)
     if parts not in (0, 1):
         raise WeightsError(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from runner.config.small_file import content
 from runner.weights import safetensors_file
-from runner.weights.errors import WeightsError
+from runner.weights.errors import WeightsError, as_weights_error
 from runner.weights.safetensors_file import shown
 from runner.weights.tensor import Tensor
 
@@ -55,15 +56,8 @@ def _indexed(index: Path) -> dict[str, Tensor]:
 
 def _weight_map(index: Path) -> dict[str, str]:
     """Tensor → name of a file beside the index."""
-    try:
-        if not index.is_file():
-            raise WeightsError(f"{index}: no such file: a {INDEX}")
-        with index.open("rb") as stream:
-            raw = stream.read(_INDEX_LIMIT + 1)
-    except OSError as error:
-        raise WeightsError(f"{index}: cannot be read: {error.strerror or error}") from error
-    if len(raw) > _INDEX_LIMIT:
-        raise WeightsError(f"{index}: larger than {_INDEX_LIMIT} bytes: an index has some hundred thousand")
+    with as_weights_error():
+        raw = content(index, str(index), _INDEX_LIMIT, f"a {INDEX}", "an index has some hundred thousand")
     places = safetensors_file.parsed(index, raw, "the index").get("weight_map")
     if not isinstance(places, dict) or not places:
         raise WeightsError(f"{index}: weight_map: an object, tensor → file")
