@@ -15,7 +15,7 @@ from runner.config.load import to_experiment
 from runner.config.option_file import option
 from runner.config.points import Point
 from runner.config.repeat import repeat_command
-from runner.config.schema import Config, Kernel, Model, Tracking
+from runner.config.schema import Config, Kernel, Tracking
 from runner.estimate import decoder, times
 from runner.estimate.kernels import DECODE, PREFILL, Kernels
 from runner.estimate.model import Work
@@ -37,8 +37,9 @@ def asked(config: Config) -> bool:
     return config.estimate.efficiency == MEASURED
 
 
-def wanted(point: Point, model: Model, work: Work, target: Target) -> Wanted:
+def wanted(point: Point, work: Work, target: Target) -> Wanted:
     """What must have been measured. Raises ``ConfigError`` for a model or a precision that the decoder has not."""
+    model = point.config.model
     decoder.check_model(model, BECAUSE)
     try:
         weights, group = decoder.weights_word(work.weights)
@@ -96,7 +97,7 @@ def stored(tracking: Tracking, needed: Wanted) -> list[Found]:
     return [Found(f"run {run_id}", result) for run_id, result in runs]
 
 
-def to_measure(point: Point, model: Model, needed: Wanted, missing: str) -> Point:
+def to_measure(point: Point, needed: Wanted, missing: str) -> Point:
     """The point that measures the kernels on this machine.
 
     Raises ``ConfigError`` with the command to run elsewhere, where the device is not here.
@@ -111,7 +112,7 @@ def to_measure(point: Point, model: Model, needed: Wanted, missing: str) -> Poin
         )
     return replace(
         point,
-        config=_config(point, model, needed),
+        config=_config(point, needed),
         overrides=tuple(lines),
         folder=point.folder / FAMILY,
     )
@@ -129,9 +130,9 @@ def _overrides(point: Point, needed: Wanted) -> list[str]:
     return [f"kernel={FAMILY}", f"gpu={needed.gpu}", *kept, *(f"kernel.params.{k}={v}" for k, v in params.items())]
 
 
-def _config(point: Point, model: Model, needed: Wanted) -> Config:
+def _config(point: Point, needed: Wanted) -> Config:
     """The family at the wanted figures, everything else as the estimate was composed."""
-    merged = cast(DictConfig, OmegaConf.structured(replace(point.config, model=model)))
+    merged = cast(DictConfig, OmegaConf.structured(point.config))
     merged.kernel = _family(point)
     for letter, value in needed.letters.items():
         merged.kernel.params[letter] = int(value) if value.isdigit() else value

@@ -117,12 +117,11 @@ def _find_kernels(experiment: Experiment, target: Target) -> None:
     point = experiment.point
     if not kernel_times.asked(point.config) or experiment.kernels is not None:
         return
-    model = point.config.model
-    architecture.of(model)  # what it refuses is said before anything is measured
-    experiment.wanted = kernel_times.wanted(point, model, work_of(point.config), target)
+    architecture.of(point.config.model)  # what it refuses is said before anything is measured
+    experiment.wanted = kernel_times.wanted(point, work_of(point.config), target)
     found = kernel_times.find(point.config, experiment.wanted)
     if isinstance(found, str):
-        experiment.needs = kernel_times.to_measure(point, model, experiment.wanted, found)
+        experiment.needs = kernel_times.to_measure(point, experiment.wanted, found)
     else:
         experiment.kernels = found
 
