@@ -91,14 +91,13 @@ class GraphLoop:
             return found
         eager, eager_left = self._timed(EAGER)
         graph, graph_left = self._timed(GRAPH)
-        found["capture_us"] = self._captured.capture_us
-        found["instantiate_us"] = self._captured.instantiate_us
+        found |= self._captured.times
         found["replay_mismatches"] = float(
             sum(int(np.count_nonzero(eager_left[name] != graph_left[name])) for name in eager_left)
         )
         saved_us = (eager - graph) / self.units_per_step
         if saved_us > 0:
-            found["break_even_steps"] = (self._captured.capture_us + self._captured.instantiate_us) / saved_us
+            found["break_even_steps"] = sum(self._captured.times.values()) / saved_us
         return found
 
     def _device_us(self, variant: str) -> float:

@@ -50,6 +50,12 @@ def bind(context: Context, launches: Sequence[model.Launch]) -> tuple[BoundLaunc
     )
 
 
+def prepared(context: Context) -> None:
+    """Enqueues what the family declares under ``prepare``."""
+    for launch in bind(context, context.plan.prepare):
+        launch.enqueue()
+
+
 def argument(context: Context, item: model.Argument) -> Argument:
     """A plan's argument as the backend takes it."""
     if item.kind == "buffer":
@@ -75,8 +81,7 @@ class DeclaredWorkload:
         self._ends = [device.event() for device in context.devices]
 
     def prepare(self) -> None:
-        for launch in bind(self._context, self._context.plan.prepare):
-            launch.enqueue()
+        prepared(self._context)
 
     def reset(self, variant: str) -> None:
         """Declared kernels keep no state between steps; only the launches are bound."""

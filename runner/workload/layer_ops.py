@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from runner.backend.base import Buffer
 from runner.workload.base import Context
 from runner.workload.capture import Captured, captured
-from runner.workload.declared import BoundLaunch, bind
+from runner.workload.declared import BoundLaunch, prepared
 from runner.workload.decoder import Decoder
 from runner.workload.mini_llm import decode_pass, prompt_pass
 
@@ -41,8 +41,7 @@ class LayerOps:
 
     def prepare(self) -> None:
         """Quantises the weights, where they are."""
-        for launch in bind(self._context, self._context.plan.prepare):
-            launch.enqueue()
+        prepared(self._context)
 
     def reset(self, variant: str) -> None:
         """Reads the prompts, and stands where the timed token does. Raises ``BackendError`` for what cannot be

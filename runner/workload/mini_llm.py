@@ -11,7 +11,7 @@ import numpy as np
 from runner.backend.base import Buffer, Event
 from runner.workload.base import Context
 from runner.workload.capture import Captured, captured
-from runner.workload.declared import bind
+from runner.workload.declared import prepared
 from runner.workload.decoder import Decoder, Pass, Step
 from runner.workload.timing import REPEATS
 
@@ -65,8 +65,7 @@ class MiniLlm:
 
     def prepare(self) -> None:
         """Quantises the weights, where they are."""
-        for launch in bind(self._context, self._context.plan.prepare):
-            launch.enqueue()
+        prepared(self._context)
 
     def reset(self, variant: str) -> None:
         """Reads the prompts where they are not in the cache, and captures a token: a second one, as kernels load with
@@ -138,8 +137,7 @@ class MiniLlm:
         by the host's."""
         found: dict[str, float] = {}
         if variant in ("graph", "request") and self._graph is not None:
-            found["capture_us"] = self._graph.capture_us
-            found["instantiate_us"] = self._graph.instantiate_us
+            found |= self._graph.times
             found["nodes"] = float(self._graph.graph.nodes)
         if variant == "request":
             found["ttft_ms"] = float(np.median([self._prefill_ms() for _ in range(REPEATS)]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runner.backend.base import Buffer
 from runner.workload.base import Context
-from runner.workload.declared import bind
+from runner.workload.declared import prepared
 from runner.workload.decoder import Decoder
 from runner.workload.mini_llm import prompt_pass
 
@@ -26,8 +26,7 @@ class MiniLlmQuality:
 
     def prepare(self) -> None:
         """Quantises the weights, where they are."""
-        for launch in bind(self._context, self._context.plan.prepare):
-            launch.enqueue()
+        prepared(self._context)
 
     def reset(self, variant: str) -> None:
         """Nothing: a step overwrites all that the one before it left."""

@@ -18,7 +18,7 @@ from runner.serving.prompts import prompt_ids
 from runner.serving.scheduler import Scheduler
 from runner.serving.served import Served
 from runner.workload.base import Context
-from runner.workload.declared import bind
+from runner.workload.declared import prepared
 from runner.workload.decoder import Decoder
 from runner.workload.paged_engine import PagedEngine
 
@@ -56,8 +56,7 @@ class MiniLlmServe:
 
     def prepare(self) -> None:
         """Quantises the weights, where they are."""
-        for launch in bind(self._context, self._context.plan.prepare):
-            launch.enqueue()
+        prepared(self._context)
 
     def reset(self, variant: str) -> None:
         """Nothing: a step begins with an empty engine."""

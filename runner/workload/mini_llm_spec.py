@@ -131,8 +131,7 @@ class MiniLlmSpec(MiniLlm):
             "acceptance_rate": accepted / (windows * (self._window - 1)),
             "verifications": windows / self._batch,
             "tokens_per_verification": self._batch * self._tokens / windows,
-            "capture_us": self._round.capture_us,
-            "instantiate_us": self._round.instantiate_us,
+            **self._round.times,
             "nodes": float(self._round.graph.nodes),
         }
 
