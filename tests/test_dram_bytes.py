@@ -27,8 +27,9 @@ dram_bytes = load("dram_bytes")
 
 
 def test_every_variant_of_every_family_has_a_point() -> None:
-    # Launches of these are mini_llm's: single ones, most too small to be counted, or as many as acceptance asks for.
-    counted_there = {"layer_ops", "mini_llm_quality", "mini_llm_spec"}
+    # Launches of these are mini_llm's: single ones, most too small to be counted, or as many as acceptance or a trace
+    # of requests asks for.
+    counted_there = {"layer_ops", "mini_llm_quality", "mini_llm_serve", "mini_llm_spec"}
     families = {path.stem for path in conf_dir().glob("kernel/*.yaml")} - {"command", "estimate"} - counted_there
     assert {point.family for point in dram_bytes.POINTS} == families
     for family in families:
