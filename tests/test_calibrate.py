@@ -34,7 +34,7 @@ def test_each_engine_is_fitted_reported_and_written(tmp_path: Path, capsys: pyte
     out = tmp_path / "made"
     assert calibrate.main([f"data={DATA}", f"out={out}"]) == 0
     said = capsys.readouterr().out
-    assert "vllm: llama3_70b, float8 weights on h200_sxm" in said
+    assert "vllm: llama3_1_70b, float8 weights on h200_sxm" in said
     assert "rows: 58 fitted of 58; 0 waited for KV space" in said
     assert "KV cache: float8 (rows whose TTFT contradicts it: float8 0, bfloat16 3)" in said
     assert "worst TPOT, configuration left out" in said
@@ -52,7 +52,7 @@ def test_each_engine_is_fitted_reported_and_written(tmp_path: Path, capsys: pyte
 
 def test_one_engine_goes_into_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "vllm.yaml"
-    assert calibrate.main([f"data={DATA}", "engine=vllm", "model=llama3_70b", f"out={path}"]) == 0
+    assert calibrate.main([f"data={DATA}", "engine=vllm", "model=llama3_1_70b", f"out={path}"]) == 0
     assert "trtllm" not in capsys.readouterr().out
     assert calibration.read(path).source.startswith("vllm on h200_sxm")
 

@@ -86,6 +86,14 @@ class Model:
     rope_scaling: str = ""
     """How rotary positions differ from plain ones of ``rope_theta`` over the whole head: ``llama3``, ``yarn``,
     ``linear``, ``partial``, …; empty = they do not."""
+    rope_factor: float = 1.0
+    """What ``linear`` divides all frequencies by, and ``llama3`` the low ones."""
+    rope_low_freq_factor: float = 1.0
+    rope_high_freq_factor: float = 4.0
+    """Of ``llama3``: frequencies that turn so often within ``rope_original_positions`` or less are divided, those that
+    turn so often or more are left, and what lies between is something between."""
+    rope_original_positions: int = 0
+    """Positions that a ``llama3`` model was first trained on."""
     norm_eps: float = 1e-5
     """Added to the mean square (or variance) in every norm."""
     params_total: int = 0

@@ -21,8 +21,8 @@ LETTERS = {
 """Its parameter → key of ``model``."""
 PLAINLY = {"page": "0", "top_k": "0"}
 """How it runs where an estimate is compared with it: a cache in one piece, the largest logit taken."""
-_KINDS = "rotary MHA or GQA and a gated feed-forward part, with plain positions and no biases but those of Q, K and V"
-_PLAIN: dict[str, int | bool | str] = {
+_KINDS = "rotary MHA or GQA and a gated feed-forward part, with no biases but those of Q, K and V"
+_ONLY: dict[str, int | bool] = {
     "experts": 0,
     "kv_lora_rank": 0,
     "sliding_window": 0,
@@ -33,9 +33,10 @@ _PLAIN: dict[str, int | bool | str] = {
     "out_bias": False,
     "mlp_bias": False,
     "attention_sinks": False,
-    "rope_scaling": "",
 }
 """Key of ``model`` → the only value that it runs."""
+_POSITIONS = ("", "linear", "llama3")
+"""Values of ``model.rope_scaling`` that it runs."""
 _GROUPED = re.compile(r"int([48])_g(\d+)_s32")
 GROUPS = 128
 """Weights of a scale: a multiple of it."""
@@ -55,13 +56,14 @@ def otherwise(params: Mapping[str, object]) -> str:
 
 def check_model(model: Model, because: str) -> None:
     """Raises ``ConfigError`` naming the first figure that the decoder does not run. ``because``: what needs it."""
-    for key, only in _PLAIN.items():
-        value = getattr(model, key)
-        if value != only:
-            raise ConfigError(
-                f"model.{key}={value}: must be {str(only).lower() or 'empty'} with {because}, which serves what "
-                f"kernel=mini_llm runs: {_KINDS}"
-            )
+    wrong = [(key, str(only).lower()) for key, only in _ONLY.items() if getattr(model, key) != only]
+    if model.rope_scaling not in _POSITIONS:
+        wrong.append(("rope_scaling", " or ".join(value or "empty" for value in _POSITIONS)))
+    for key, allowed in wrong:
+        raise ConfigError(
+            f"model.{key}={getattr(model, key)}: must be {allowed} with {because}, which serves what kernel=mini_llm "
+            f"runs: {_KINDS}"
+        )
 
 
 def weights_word(weights: Precision) -> tuple[str, int]:

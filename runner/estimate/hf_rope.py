@@ -20,14 +20,40 @@ def figures(fields: Fields, kind: str) -> dict[str, Any]:
         return {"norm_eps": fields.real("layer_norm_epsilon", 1e-5)}
     newer = _section(fields, "rope_parameters")
     theta = newer.real("rope_theta", fields.real("rope_theta", _THETA.get(kind, 10_000.0)))
-    scaling = _scaling(newer) or _scaling(_section(fields, "rope_scaling"))
+    older = _section(fields, "rope_scaling")
+    section = newer if _scaling(newer) else older
+    scaling = _scaling(section)
     if not scaling and fields.real("partial_rotary_factor", 1.0) != 1:
         scaling = "partial"
     return {
         "rope_theta": theta,
         "rope_scaling": scaling,
+        **_factors(section, scaling),
         "norm_eps": fields.real("rms_norm_eps", _EPSILON.get(kind, 1e-6)),
     }
+
+
+def _factors(section: Fields, scaling: str) -> dict[str, Any]:
+    """What ``linear`` and ``llama3`` are defined by. Of another kind nothing: it has to be refused by its name."""
+    if scaling == "linear":
+        return {"rope_factor": _required(section, "factor")}
+    if scaling != "llama3":
+        return {}
+    low, high = _required(section, "low_freq_factor"), _required(section, "high_freq_factor")
+    if high <= low:
+        raise section.wrong("high_freq_factor", f"more than low_freq_factor={low:g}")
+    return {
+        "rope_factor": _required(section, "factor"),
+        "rope_low_freq_factor": low,
+        "rope_high_freq_factor": high,
+        "rope_original_positions": section.integer("original_max_position_embeddings"),
+    }
+
+
+def _required(section: Fields, key: str) -> float:
+    if section.get(key) is None:
+        raise section.missing(key, "a number above 0")
+    return section.real(key, 1.0)
 
 
 def _section(fields: Fields, key: str) -> Fields:

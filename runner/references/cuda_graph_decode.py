@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from runner.references import rotary
+
 if TYPE_CHECKING:
     from runner.check.case import Case
     from runner.plan.model import Check
@@ -26,7 +28,7 @@ THETA = 10000.0
 
 def inputs(case: Case, name: str) -> npt.NDArray[Any]:
     """``rotation``, shape (H / 2, 2): cosine and sine of pair i's angle, theta ** (-2 i / H), in float32."""
-    angles = THETA ** (-np.arange(0, case["H"], 2, dtype=np.float64) / case["H"])
+    angles = rotary.frequencies(THETA, case["H"])
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 

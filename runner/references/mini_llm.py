@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runner.check import generator
+from runner.references import rotary
 from runner.references.arrays import through_groups, through_int
 from runner.references.pages import shuffled
 from runner.weights import stacked
@@ -60,8 +61,8 @@ def inputs(case: Case, name: str) -> npt.NDArray[Any]:
     """Weights from a file, given tokens (``prompt_ids`` (B, prompt), one sequence's behind the other's), and tables of
     the engine.
 
-    ``rotation`` (T, D / 2, 2): cosine and sine of position · theta ** (-2 i / D), float32. ``table`` (B, pages of a
-    sequence): pages in the order of a pool that has been in use. ``each`` (B,): 0 … B - 1. Of the prompt's tokens,
+    ``rotation`` (T, D / 2, 2): cosine and sine of each position's angles (``rotary``), float32. ``table`` (B, pages of
+    a sequence): pages in the order of a pool that has been in use. ``each`` (B,): 0 … B - 1. Of the prompt's tokens,
     one sequence after the other, ``prompt_slot`` and ``prompt_position`` (B · prompt,), ``prompt_last`` (B,): the
     last of each, and ``prompt_runs`` (B · runs, 2): first token and number of tokens of each run that attends
     together.
@@ -71,7 +72,7 @@ def inputs(case: Case, name: str) -> npt.NDArray[Any]:
         given = token_ids(case["text"], case["file"], case["V"])
         return given[: batch * prompt].reshape(batch, prompt)
     if name == "rotation":
-        angles = np.arange(case["T"])[:, None] * case["theta"] ** (-np.arange(0, case["D"], 2) / case["D"])
+        angles = np.arange(case["T"])[:, None] * rotary.scaled(case)
         return np.stack([np.cos(angles), np.sin(angles)], axis=2).astype(np.float32)
     if name == "table":
         return shuffled(case, name, batch * case["slot_pages"]).reshape(batch, -1)

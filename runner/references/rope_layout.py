@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from runner.references import rotary
+
 if TYPE_CHECKING:
     from runner.check.case import Case
     from runner.plan.model import Check
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def inputs(case: Case, name: str) -> npt.NDArray[Any]:
     """``frequency``, shape (D / 2, 2): turns a token as a float32 and what that leaves, also as one.
     ``cos_lut`` and ``sin_lut``, shape (T, D / 2): of every position's angles, rounded once to float32."""
-    radians = frequencies(case)
+    radians = rotary.frequencies(case["theta"], case["D"])
     if name == "frequency":
         turns = radians / (2.0 * np.pi)
         high = turns.astype(np.float32)
@@ -28,16 +30,10 @@ def inputs(case: Case, name: str) -> npt.NDArray[Any]:
     return table
 
 
-def frequencies(case: Case) -> npt.NDArray[np.float64]:
-    """Radians a token by pair: theta ** (-2 i / D), shape (D / 2,)."""
-    found: npt.NDArray[np.float64] = case["theta"] ** (-np.arange(0, case["D"], 2, dtype=np.float64) / case["D"])
-    return found
-
-
 def expected(case: Case, check: Check, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Rows (flat over batch, head and token) of the output, shape (rows, D)."""
     heads, tokens = case["H"], case["T"]
-    radians = frequencies(case)
+    radians = rotary.frequencies(case["theta"], case["D"])
     out = np.empty((len(rows), case["D"]))
     for index, row in enumerate(rows):
         b, h, t = int(row) // (heads * tokens), int(row) // tokens % heads, int(row) % tokens

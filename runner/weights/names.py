@@ -69,6 +69,8 @@ _STACKS: dict[str, Stack] = {
     "mlp_norm": Stack((_layer("post_attention_layernorm", "ffn_norm", lambda m: (m.hidden,)),)),
     "last_norm": Stack((Part("model.norm.weight", "output_norm.weight", lambda m: (m.hidden,)),), layered=False),
 }
+ROPE_FACTORS = "rope_freqs.weight"
+"""Of a GGUF file: one for each pair of a head's elements."""
 BUFFERS = tuple(_STACKS)
 """Names of the buffers that a file can fill."""
 

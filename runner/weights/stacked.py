@@ -12,7 +12,7 @@ from runner.config.schema import Model
 from runner.weights import names
 from runner.weights.errors import WeightsError
 from runner.weights.files import Source, opened
-from runner.weights.names import BUFFERS, Part, Shape, Stack
+from runner.weights.names import BUFFERS, ROPE_FACTORS, Part, Shape, Stack
 from runner.weights.tensor import Tensor
 
 Values = npt.NDArray[np.float32]
@@ -41,6 +41,22 @@ def buffer(path: str, name: str, dims: tuple[int, ...]) -> Values:
                 _halve(rows, part.heads(source.model))
             row += tensor.shape[0]
     return out
+
+
+def rope_factors(path: str, pairs: int) -> npt.NDArray[np.float64] | None:
+    """What the file divides its rotary frequencies by, (``pairs``,): a GGUF file of Llama 3.1 and later has them as a
+    tensor. None where it has none. ``WeightsError`` where they are not as many, or one is no number above 0."""
+    source = opened(path)
+    tensor = source.tensors.get(ROPE_FACTORS) if source.gguf else None
+    if tensor is None:
+        return None
+    if tensor.shape != (pairs,):
+        raise WeightsError(f"{tensor.where}: shape {list(tensor.shape)}, by the model's figures [{pairs}]")
+    values = np.empty(pairs, np.float32)
+    tensor.read_into(values)
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise WeightsError(f"{tensor.where}: factors of rotary frequencies: each a number above 0")
+    return values.astype(np.float64)
 
 
 def check_dims(path: str, name: str, dims: tuple[int, ...]) -> None:

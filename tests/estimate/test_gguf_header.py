@@ -265,6 +265,21 @@ def test_positions_and_norms(tmp_path: Path, keys: dict[str, Any], theta: float,
     assert (model.rope_theta, model.rope_scaling, model.norm_eps) == (theta, scaling, eps)
 
 
+@pytest.mark.parametrize(
+    ("keys", "factor"),
+    [
+        ({}, 1.0),
+        ({"llama.rope.scale_linear": 4.0}, 4.0),
+        ({"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 2.5}, 2.5),
+        ({"llama.rope.scaling.type": "linear", "llama.rope.scale_linear": 4.0}, 4.0),
+    ],
+)
+def test_linear_positions_have_a_factor(tmp_path: Path, keys: dict[str, Any], factor: float) -> None:
+    made = llama()
+    made.keys |= keys
+    assert gguf_header.read(write(tmp_path, made)).rope_factor == factor
+
+
 def test_factors_of_the_frequencies_are_those_of_llama_3_1(tmp_path: Path) -> None:
     made = llama()
     made.tensors["rope_freqs.weight"] = (4,)

@@ -16,8 +16,8 @@ from tests.estimate.models import load
 
 CONFIGS = Path(__file__).parents[1] / "data" / "hf_configs"
 PUBLISHED = {
-    "Meta-Llama-3.1-8B": "llama3_8b",
-    "Meta-Llama-3.1-70B": "llama3_70b",
+    "Meta-Llama-3.1-8B": "llama3_1_8b",
+    "Meta-Llama-3.1-70B": "llama3_1_70b",
     "Qwen3-8B": "qwen3_8b",
     "Mixtral-8x7B-v0.1": "mixtral_8x7b",
     "DeepSeek-V3": "deepseek_v3",
@@ -123,11 +123,7 @@ def figures(model: Model) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_configs_give_the_shipped_models(name: str) -> None:
-    published = figures(hf.read(CONFIGS / f"{name}.json"))
-    if name.startswith("Meta-Llama-3.1"):  # the option is that of 3.0 too, whose positions are plain
-        assert published.pop("rope_scaling") == "llama3"
-        published["rope_scaling"] = ""
-    assert published == figures(load(PUBLISHED[name]))
+    assert figures(hf.read(CONFIGS / f"{name}.json")) == figures(load(PUBLISHED[name]))
 
 
 def test_what_a_published_config_leaves_open_is_noted() -> None:
@@ -338,6 +334,12 @@ def test_messages_hold_no_control_characters_and_stay_short(tmp_path: Path) -> N
     assert len(str(refused.value)) < len(str(path)) + 300
 
 
+LLAMA3_SCALING = {
+    **{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "original_max_position_embeddings": 8192,
+}
+
+
 @pytest.mark.parametrize(
     ("base", "changed", "theta", "scaling", "eps"),
     [
@@ -346,7 +348,8 @@ def test_messages_hold_no_control_characters_and_stay_short(tmp_path: Path) -> N
         (LLAMA, {"rope_scaling": {"rope_type": "default"}}, 1e4, "", 1e-6),
         (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, 1e4, "linear", 1e-6),
         (LLAMA, {"rope_scaling": {"factor": 2.0}}, 1e4, "linear", 1e-6),
-        (LLAMA, {"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}}, 5e5, "llama3", 1e-6),
+        (LLAMA, {"rope_parameters": {**LLAMA3_SCALING, "rope_theta": 5e5}}, 5e5, "llama3", 1e-6),
+        (LLAMA, {"rope_parameters": {"rope_theta": 5e5}, "rope_scaling": LLAMA3_SCALING}, 5e5, "llama3", 1e-6),
         (LLAMA, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 1e6, "", 1e-6),
         (LLAMA, {"partial_rotary_factor": 0.5}, 1e4, "partial", 1e-6),
         (GPT_OSS, {"rms_norm_eps": None, "rope_theta": None}, 150_000.0, "yarn", 1e-5),
@@ -360,9 +363,31 @@ def test_positions_and_norms(
     assert (model.rope_theta, model.rope_scaling, model.norm_eps) == (theta, scaling, eps)
 
 
+def test_factors_of_scaled_positions(tmp_path: Path) -> None:
+    model = hf.read(write(tmp_path, {**LLAMA, "rope_scaling": LLAMA3_SCALING}))
+    assert (model.rope_factor, model.rope_low_freq_factor, model.rope_high_freq_factor) == (8.0, 1.0, 4.0)
+    assert model.rope_original_positions == 8192
+    assert hf.read(write(tmp_path, {**LLAMA, "rope_scaling": {"type": "linear", "factor": 2.5}})).rope_factor == 2.5
+    assert hf.read(write(tmp_path, LLAMA)).rope_factor == 1.0
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        *(
+            (
+                {"rope_scaling": {name: value for name, value in LLAMA3_SCALING.items() if name != key}},
+                f"rope_scaling: {key} is missing: a ",
+            )
+            for key in LLAMA3_SCALING
+            if key != "rope_type"
+        ),
+        ({"rope_scaling": {"type": "linear"}}, "rope_scaling: factor is missing: a number above 0"),
+        (
+            {"rope_scaling": {**LLAMA3_SCALING, "high_freq_factor": 1.0}},
+            "rope_scaling: high_freq_factor=1.0: more than low_freq_factor=1",
+        ),
+        ({"rope_scaling": {**LLAMA3_SCALING, "factor": -8}}, "rope_scaling: factor=-8: a number above 0"),
         ({"rope_theta": 0}, "rope_theta=0: a number above 0"),
         ({"rms_norm_eps": True}, "rms_norm_eps=true: a number above 0"),
         ({"rope_scaling": "linear"}, 'rope_scaling="linear": an object with rope_type, or null'),

@@ -16,7 +16,7 @@ from tests.execute.test_sweep import results
 DATA = Path(__file__).resolve().parents[1] / "data" / "measured_llama_3_1_70b_fp8_h200.csv"
 PLAIN = ("kernel=estimate", "tracking=none", "gpu=h200_sxm")
 LOAD = (
-    "model=llama3_70b", "estimate.weights=float8", "estimate.kv=fp8", "estimate.tensor=2", "shape.batch=4",
+    "model=llama3_1_70b", "estimate.weights=float8", "estimate.kv=fp8", "estimate.tensor=2", "shape.batch=4",
     "shape.prompt=1024", "shape.output=1024",
 )  # fmt: skip
 
@@ -101,10 +101,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("estimate.measured=none",), "estimate.measured=none: no such file"),
         (("estimate.measured=empty",), "estimate.measured=empty: holds no result.json"),
         ((f"estimate.measured={DATA}", "shape.batch=5"), "batch 5, tensor 2; the nearest of its 126 has prompt 1024"),
-        ((f"estimate.measured={DATA}", "estimate.weights=bf16"), "no row for model llama3_70b, gpu h200_sxm, weights "
+        ((f"estimate.measured={DATA}", "estimate.weights=bf16"), "no row for model llama3_1_70b, gpu h200_sxm, weights "
          "bfloat16, prompt 1024, output 1024, batch 4, tensor 2; it has meta-llama/Llama-3.1-70B with fp8 weights on "),
         ((f"estimate.measured={DATA}", "model=llama3_8b"), "no row for model llama3_8b"),
-        ((f"estimate.measured={DATA}", "gpu=h100_sxm"), "no row for model llama3_70b, gpu h100_sxm"),
+        ((f"estimate.measured={DATA}", "gpu=h100_sxm"), "no row for model llama3_1_70b, gpu h100_sxm"),
         ((f"estimate.measured={DATA}", "estimate.engine=vlm"), "estimate.engine=vlm: not in"),
         ((f"estimate.measured={DATA}", "estimate.speculative=3"), "its rows are of plain serving"),
         ((f"estimate.measured={DATA}", "estimate.reserve_gb=200"), "not one request fits by this estimate"),

@@ -283,8 +283,17 @@ def test_other_architectures_are_refused(model: str) -> None:
         make_plan(config("mini_llm", model=model), H200, [SOURCES])
 
 
-def test_scaled_positions_are_refused() -> None:
-    configured = config("mini_llm", {"L": 1})
-    configured.kernel.derived["plain"] = str(configured.kernel.derived["plain"]).replace("''", "'llama3'", 1)
-    with pytest.raises(ConfigError, match="no windows, sinks, scaled positions"):
-        make_plan(configured, H200, [SOURCES])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rope": "yarn"}, "its positions plain or scaled as linear or llama3"),
+        ({"rope": "llama3", "rope_factor": 8.0}, "need rope_factor and rope_original_positions"),
+        (
+            {"rope": "llama3", "rope_original_positions": 8192, "rope_high_freq_factor": 1.0},
+            "rope_high_freq_factor must be above rope_low_freq_factor",
+        ),
+    ],
+)
+def test_scaled_positions_that_cannot_be_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        plan("mini_llm", {"L": 1, **changes})

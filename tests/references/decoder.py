@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,8 @@ class Decoder:
     dim: int
     theta: float
     epsilon: float
+    divisors: Sequence[float] = ()
+    """What the frequency of each pair is divided by; none = all of them are plain."""
     stored: Callable[[Vector], Vector] = exact
     """What the cache makes of a key or value of one head."""
     _seen: list[list[tuple[list[Vector], list[Vector]]]] = field(default_factory=list)
@@ -102,11 +104,11 @@ class Decoder:
         return np.concatenate(mixed)
 
     def _turned(self, head: Vector, position: int) -> Vector:
-        """Elements i and i + D / 2 as a complex number, turned by position · theta ** (-2 i / D)."""
+        """Elements i and i + D / 2 as a complex number, turned by position · theta ** (-2 i / D) over its divisor."""
         half = self.dim // 2
         made = np.empty(self.dim)
         for i in range(half):
-            angle = position * self.theta ** (-2 * i / self.dim)
+            angle = position * self.theta ** (-2 * i / self.dim) / (self.divisors[i] if self.divisors else 1)
             turn = complex(np.float32(math.cos(angle)), np.float32(math.sin(angle)))  # the table of angles is float32
             pair = complex(head[i], head[i + half]) * turn
             made[i], made[i + half] = pair.real, pair.imag

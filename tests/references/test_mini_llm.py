@@ -52,7 +52,7 @@ def decoder(some: Case) -> Decoder:
     if not some["is_tied"]:
         weights["lm_head"] = some.input("lm_head")
     sizes = (some["L"], some["H"], some["KVH"], some["D"], some["theta"], some["eps"])
-    return Decoder(weights, *sizes, CACHES[some["kv"]])
+    return Decoder(weights, *sizes, stored=CACHES[some["kv"]])
 
 
 def greedy(some: Case) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

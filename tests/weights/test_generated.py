@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +43,7 @@ from tests.weights.test_stacked import mixed
 
 LOAD = ("kernel.params.B=2", "kernel.params.prompt=4", "kernel.params.steps=5", "kernel.params.page=3",
         "kernel.params.weights=fp32", "kernel.params.kv=fp32")  # fmt: skip
+FACTORS = (1.0, 1.25, 2.0, 2.5, 4.0, 8.0, 8.0, 8.0)
 
 
 def values(biases: bool, tied: bool) -> dict[str, Floats]:
@@ -68,6 +69,24 @@ def llama_gguf(folder: Path) -> tuple[Path, dict[str, Floats]]:
     return folder / "m.gguf", write_gguf(folder / "m.gguf", values(biases=False, tied=False), "llama", mixed)
 
 
+def llama_3_1_gguf(folder: Path) -> tuple[Path, dict[str, Floats]]:
+    """Frequencies divided by factors that the file has."""
+    made = values(biases=False, tied=False) | {"rope_freqs.weight": np.array(FACTORS, np.float32)}
+
+    def kinds(name: str) -> str:
+        return "F32" if name == "rope_freqs.weight" else mixed(name)
+
+    return folder / "m.gguf", write_gguf(folder / "m.gguf", made, "llama", kinds)
+
+
+def scaled_safetensors(folder: Path) -> tuple[Path, dict[str, Floats]]:
+    """Frequencies that the figures of ``config.json`` divide, all by 2.5."""
+    made = values(biases=True, tied=False)
+    path = write_safetensors(folder, made)
+    write_config(folder, rope_scaling={"rope_type": "linear", "factor": 2.5})
+    return path, made
+
+
 def qwen2_gguf(folder: Path) -> tuple[Path, dict[str, Floats]]:
     def kinds(name: str) -> str:
         return "F16" if "ffn_gate" in name or name.startswith("token_embd") else mixed(name)
@@ -82,7 +101,14 @@ def qwen2_safetensors(folder: Path) -> tuple[Path, dict[str, Floats]]:
     return path, made
 
 
-FILES: list[Callable[[Path], tuple[Path, dict[str, Floats]]]] = [llama_gguf, qwen2_gguf, qwen2_safetensors]
+FILES: list[tuple[Callable[[Path], tuple[Path, dict[str, Floats]]], Sequence[float]]] = [
+    (llama_gguf, ()),
+    (llama_3_1_gguf, FACTORS),
+    (qwen2_gguf, ()),
+    (qwen2_safetensors, ()),
+    (scaled_safetensors, (2.5,) * (D // 2)),
+]
+"""What writes a file and says what is in it, and what the frequencies of rotary positions are divided by."""
 
 
 def planned(path: Path) -> Plan:
@@ -138,15 +164,18 @@ def stacked(stored: dict[str, Floats]) -> dict[str, Floats]:
     return made
 
 
-@pytest.mark.parametrize("made", FILES, ids=lambda made: made.__name__)
-def test_the_text_is_the_models(tmp_path: Path, made: Callable[[Path], tuple[Path, dict[str, Floats]]]) -> None:
+@pytest.mark.parametrize(("made", "divisors"), FILES, ids=[made.__name__ for made, _ in FILES])
+def test_the_text_is_the_models(
+    tmp_path: Path, made: Callable[[Path], tuple[Path, dict[str, Floats]]], divisors: Sequence[float]
+) -> None:
     path, stored = made(tmp_path)
     plan = planned(path)
     assert [plan.symbols[name] for name in ("has_bias", "is_tied", "theta", "V")] == [
         int("model.layers.0.self_attn.q_proj.bias" in stored), int("lm_head.weight" not in stored), 1e6, VOCAB,
     ]  # fmt: skip
     prompts = Case(plan).input("prompt_ids").tolist()
-    texts = [written(Decoder(stacked(stored), L, HEADS, KV, D, 1e6, 1e-6), prompt, 6)[0] for prompt in prompts]
+    sizes = (L, HEADS, KV, D, 1e6, 1e-6, divisors)
+    texts = [written(Decoder(stacked(stored), *sizes), prompt, 6)[0] for prompt in prompts]
     assert len({token for text in texts for token in text}) > 3, "a text that says something"
     assert generated(plan, "request") == texts
 
