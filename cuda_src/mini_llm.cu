@@ -1,23 +1,21 @@
 // A decoder in the style of Llama and Qwen2, as passes over tokens of any sequences: embedding; per layer RMSNorm, QKV, RoPE,
 // attention over the KV cache, output projection, RMSNorm and a gated SwiGLU feed-forward part; last norm, logits and the
-// choice of the next token.
+// choice of the next token. Or in GPT-2's (LAYOUT): learned positions, whose rotations turn nothing, LayerNorm, a feed-forward
+// part of GELU without a gate, and biases everywhere.
 //
 // A pass works on tokens that say for themselves which sequence they belong to (slot) and where in it they stand (position),
 // both in device memory, so that a captured graph replays a decode as it is. Two sets of kernels do the same work: of few
 // tokens (decode), bound by the weights, with norms, RoPE and the storing of keys in the kernels beside them; and of many
 // (prefill), on the tensor cores. Float32 weights are exact rather than fast: their projections take the first set for any
 // number of tokens, and so does the output projection always.
-// HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, WHOLE_TILES, KV, BIAS, TIED, MOST_SPLITS, RUN_TOKENS and RUN_SHARED are
-// compiled in.
+// HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, WHOLE_TILES, KV, LAYOUT, TIED, MOST_SPLITS, RUN_TOKENS and RUN_SHARED are
+// compiled in. A bias that a model has not is a null pointer.
 #include "common/generator.cuh"
 #include "decoder/attend.cuh"
 #include "decoder/few.cuh"
 #include "decoder/many.cuh"
 #include "decoder/sample.cuh"
 
-#ifndef BIAS
-#define BIAS 0
-#endif
 #ifndef TIED
 #define TIED 0
 #endif
@@ -25,6 +23,18 @@
 namespace {
 
 constexpr int kThreads = 256;
+constexpr bool kGated = LAYOUT == LAYOUT_LLAMA;
+constexpr int kUp = kGated ? 2 : 1;  // rows of the projection into the feed-forward part for each of its elements
+
+__device__ inline float silu(float x) { return x / (1.0f + expf(-x)); }
+
+// GELU as GPT-2 has it, by the hyperbolic tangent.
+__device__ inline float gelu(float x) { return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x))); }
+
+// Element `row` of the layer's bias.
+__device__ inline float bias_of(const float* bias, long long layer, long long rows, long long row) {
+    return bias == nullptr ? 0.0f : bias[layer * rows + row];
+}
 
 // Activations for the projection that follows: both halves where that is one of many tokens, else (`split` is null) as they are.
 __device__ inline void keep_activation(float* plain, unsigned short* split, long long at, long long all, float value) {
@@ -44,11 +54,14 @@ __device__ inline cache::Cache cache_of(cache::Word* keys, cache::Word* values, 
 
 // ---- before the first layer, and what prepares weights ----------------------------------------------------------------------
 
-// state[t] = embedding of ids[t]; a block a token.
-extern "C" __global__ void __launch_bounds__(kThreads) embed_kernel(
-        const weights::Table::Word* embedding, const int* ids, float* state, long long hidden) {
-    const long long t = blockIdx.x, id = ids[t];
-    for (long long i = threadIdx.x; i < hidden; i += kThreads) state[t * hidden + i] = weights::widen(embedding[id * hidden + i]);
+// state[t] = embedding of ids[t], and of its position where those are learned (else `positions` is null); a block a token.
+extern "C" __global__ void __launch_bounds__(kThreads) embed_kernel(const weights::Table::Word* embedding,
+        const weights::Table::Word* positions, const int* ids, const int* position, float* state, long long hidden) {
+    const long long t = blockIdx.x, id = ids[t], at = position[t];
+    for (long long i = threadIdx.x; i < hidden; i += kThreads) {
+        const float value = weights::widen(embedding[id * hidden + i]);
+        state[t * hidden + i] = positions == nullptr ? value : value + weights::widen(positions[at * hidden + i]);
+    }
 }
 
 // Every sequence back behind its prompt: the next token to be processed is the first one chosen (or, before a prefill, none).
@@ -114,21 +127,22 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_qk
     const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
     const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
     few::project<weights::Stored, true>(
-            of.weight, of.scale, gamma + layer * depth, depth, count, epsilon,
+            of.weight, of.scale, gamma + layer * normalise::kRows * depth, depth, count, epsilon,
             [&](int r) { return first + r < rows ? first + r : rows - 1; },
             [&](int t) { return state + (token + t) * depth; },
             [&](int t, const float* sum) {
 #pragma unroll
                 for (int r = 0; r < few::kRows; ++r) {
                     if (first + r >= rows) break;
-                    qkv[(token + t) * rows + first + r] = sum[r] + (BIAS ? bias[layer * rows + first + r] : 0.0f);
+                    qkv[(token + t) * rows + first + r] = sum[r] + bias_of(bias, layer, rows, first + r);
                 }
             });
 }
 
-// state += W x of the layer.
+// state += W x + bias of the layer.
 extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_residual_kernel(const void* weight,
-        const float* scale, const float* x, float* state, long long layer, long long rows, long long depth, long long tokens) {
+        const float* scale, const float* bias, const float* x, float* state, long long layer, long long rows, long long depth,
+        long long tokens) {
     const long long first = few::first_row<weights::Stored>(few::kRows), token = blockIdx.y * few::kTokens;
     const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
     const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
@@ -138,31 +152,38 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_re
             [&](int t, const float* sum) {
 #pragma unroll
                 for (int r = 0; r < few::kRows; ++r) {
-                    if (first + r < rows) state[(token + t) * rows + first + r] += sum[r];
+                    if (first + r >= rows) break;
+                    state[(token + t) * rows + first + r] += sum[r] + bias_of(bias, layer, rows, first + r);
                 }
             });
 }
 
-// out = silu(gate norm(state)) * (up norm(state)); the rows of up follow those of gate. A block takes pairs of them.
+// out = silu(gate norm(state)) * (up norm(state)); the rows of up follow those of gate, and a block takes pairs of them.
+// Without a gate out = gelu(up norm(state) + bias).
 extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_gate_up_kernel(const void* weight,
-        const float* scale, const float* gamma, const float* state, float* out, long long layer, long long rows,
-        long long depth, long long tokens, float epsilon) {
-    constexpr int kPairs = few::kRows / 2;
-    const long long first = few::first_row<weights::Stored>(kPairs), token = blockIdx.y * few::kTokens;
-    const weights::Layer of = weights::of_layer(weight, scale, layer, 2 * rows, depth);
+        const float* scale, const float* bias, const float* gamma, const float* state, float* out, long long layer,
+        long long rows, long long depth, long long tokens, float epsilon) {
+    constexpr int kEach = few::kRows / kUp;
+    const long long first = few::first_row<weights::Stored>(kEach), token = blockIdx.y * few::kTokens;
+    const weights::Layer of = weights::of_layer(weight, scale, layer, kUp * rows, depth);
     const int count = static_cast<int>(tokens - token < few::kTokens ? tokens - token : few::kTokens);
     few::project<weights::Stored, true>(
-            of.weight, of.scale, gamma + layer * depth, depth, count, epsilon,
+            of.weight, of.scale, gamma + layer * normalise::kRows * depth, depth, count, epsilon,
             [&](int r) {
-                const long long gate = first + r % kPairs < rows ? first + r % kPairs : rows - 1;
-                return r < kPairs ? gate : rows + gate;
+                const long long row = first + r % kEach < rows ? first + r % kEach : rows - 1;
+                return r < kEach ? row : rows + row;
             },
             [&](int t) { return state + (token + t) * depth; },
             [&](int t, const float* sum) {
 #pragma unroll
-                for (int r = 0; r < kPairs; ++r) {
+                for (int r = 0; r < kEach; ++r) {
                     if (first + r >= rows) break;
-                    out[(token + t) * rows + first + r] = sum[r] / (1.0f + expf(-sum[r])) * sum[kPairs + r];
+                    float& to = out[(token + t) * rows + first + r];
+                    if constexpr (kGated) {
+                        to = silu(sum[r]) * sum[kEach + r];
+                    } else {
+                        to = gelu(sum[r] + bias_of(bias, layer, rows, first + r));
+                    }
                 }
             });
 }
@@ -330,13 +351,19 @@ extern "C" __global__ void __launch_bounds__(kThreads) many_norm_kernel(const fl
         unsigned short* out, long long layer, long long hidden, long long tokens, float epsilon) {
     __shared__ float scratch[kThreads / reduce::kWarp];
     const float* row = state + blockIdx.x * hidden;
-    float sum = 0.0f;
-    for (long long i = threadIdx.x; i < hidden; i += kThreads) sum = fmaf(row[i], row[i], sum);
-    sum = held::block_sum_all<kThreads>(sum, scratch);
-    const float inverse = 1.0f / sqrtf(sum / static_cast<float>(hidden) + epsilon);
+    const float* factor = gamma + layer * normalise::kRows * hidden;
+    normalise::Moments of = {0.0f, 0.0f};
+    if constexpr (normalise::kLayer) {
+        of = normalise::moments_of<kThreads>(row, hidden, epsilon, scratch);
+    } else {
+        float sum = 0.0f;
+        for (long long i = threadIdx.x; i < hidden; i += kThreads) sum = fmaf(row[i], row[i], sum);
+        sum = held::block_sum_all<kThreads>(sum, scratch);
+        of.inverse = 1.0f / sqrtf(sum / static_cast<float>(hidden) + epsilon);
+    }
     for (long long i = threadIdx.x; i < hidden; i += kThreads) {
         const long long at = blockIdx.x * hidden + i;
-        many::split(row[i] * inverse * gamma[layer * hidden + i], out[at], out[tokens * hidden + at]);
+        many::split(of.apply(row[i], factor[i], normalise::kLayer ? factor[hidden + i] : 0.0f), out[at], out[tokens * hidden + at]);
     }
 }
 
@@ -347,28 +374,36 @@ extern "C" __global__ void __launch_bounds__(many::kThreads, many::kBlocks) many
 #if WEIGHTS != WEIGHTS_FP32
     const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
     many::project<weights::Stored>(of.weight, of.scale, x, rows, depth, tokens, [&](long long t, long long r, float value) {
-        out[t * rows + r] = bias == nullptr ? value : value + bias[layer * rows + r];
+        out[t * rows + r] = value + bias_of(bias, layer, rows, r);
     });
 #endif
 }
 
-// state += W x of the layer.
+// state += W x + bias of the layer.
 extern "C" __global__ void __launch_bounds__(many::kThreads, many::kBlocks) many_residual_kernel(const void* weight, const float* scale,
-        const unsigned short* x, float* state, long long layer, long long rows, long long depth, long long tokens) {
+        const float* bias, const unsigned short* x, float* state, long long layer, long long rows, long long depth,
+        long long tokens) {
 #if WEIGHTS != WEIGHTS_FP32
     const weights::Layer of = weights::of_layer(weight, scale, layer, rows, depth);
-    many::project<weights::Stored>(of.weight, of.scale, x, rows, depth, tokens,
-            [&](long long t, long long r, float value) { state[t * rows + r] += value; });
+    many::project<weights::Stored>(of.weight, of.scale, x, rows, depth, tokens, [&](long long t, long long r, float value) {
+        state[t * rows + r] += value + bias_of(bias, layer, rows, r);
+    });
 #endif
 }
 
-// silu(gate) * up of each token, gate and up side by side, for the projection that follows.
+// silu(gate) * up of each token, gate and up side by side, or gelu(up), for the projection that follows.
 extern "C" __global__ void __launch_bounds__(kThreads) many_activation_kernel(
         const float* gate_up, unsigned short* out, long long rows, long long tokens) {
     const long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= rows * tokens) return;
-    const float* of = gate_up + at / rows * 2 * rows + at % rows;
-    many::split(of[0] / (1.0f + expf(-of[0])) * of[rows], out[at], out[rows * tokens + at]);
+    const float* of = gate_up + at / rows * kUp * rows + at % rows;
+    float value;
+    if constexpr (kGated) {
+        value = silu(of[0]) * of[rows];
+    } else {
+        value = gelu(of[0]);
+    }
+    many::split(value, out[at], out[rows * tokens + at]);
 }
 
 // Turns Q in place, and stores K, turned, and V in the cache. x is the head of Q, K or V, y the token; a warp.

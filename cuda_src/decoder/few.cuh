@@ -1,11 +1,12 @@
 // Projections of a few tokens, bound by the reading of the weights: y[t] = W x[t], for up to kTokens tokens at once.
 //
 // A team of warps computes kRows rows, its threads taking the 16-byte pieces of each row in turn, so that many loads are in flight
-// and whatever is read of x serves all rows. With kNorm x is first normalised (RMSNorm): the products are taken with gamma * x
-// and divided by the root of the mean square at the end, which the same pass over x gives.
+// and whatever is read of x serves all rows. With kNorm x is first normalised. For RMSNorm the products are taken with gamma * x
+// and divided by the root of the mean square at the end, which the same pass over x gives; LayerNorm reads x before, for its
+// mean and variance.
 #pragma once
 
-#include "../common/reduce.cuh"
+#include "normalise.cuh"
 #include "weights.cuh"
 
 #ifndef BATCH_TILE
@@ -60,6 +61,12 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     for (int t = 0; t < kTokens; ++t) inputs[t] = x(t < tokens ? t : tokens - 1);  // of a tile that is not full the last again
     float sum[kRows][kTokens] = {};
     float squares[kTokens] = {};
+    normalise::Moments moments[kTokens];
+    if constexpr (kNorm && normalise::kLayer) {
+        __shared__ float moments_scratch[kWarps];
+#pragma unroll
+        for (int t = 0; t < kTokens; ++t) moments[t] = normalise::moments_of<kThreads>(inputs[t], depth, epsilon, moments_scratch);
+    }
 #pragma unroll 1
     for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam) {
         uint4 raw[kRows];
@@ -80,15 +87,20 @@ __device__ inline void project(const void* weight, const float* scale, const flo
             for (int q = 0; q < Type::kStep / 4; ++q) {
                 const int e = Type::element(p, step * (Type::kStep / 4) + q);
                 const bool inside = !Type::kScaled || WHOLE_TILES || e < depth;
-                float4 gain = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+                float4 gain = make_float4(1.0f, 1.0f, 1.0f, 1.0f), shift = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if constexpr (kNorm) {
                     if (inside) gain = *reinterpret_cast<const float4*>(gamma + e);
+                    if (normalise::kLayer && inside) shift = *reinterpret_cast<const float4*>(gamma + depth + e);
                 }
 #pragma unroll
                 for (int t = 0; t < kTokens; ++t) {
                     float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (inside) four = *reinterpret_cast<const float4*>(inputs[t] + e);
-                    if constexpr (kNorm) {
+                    if constexpr (kNorm && normalise::kLayer) {
+                        const normalise::Moments of = moments[t];
+                        four = make_float4(of.apply(four.x, gain.x, shift.x), of.apply(four.y, gain.y, shift.y),
+                                of.apply(four.z, gain.z, shift.z), of.apply(four.w, gain.w, shift.w));
+                    } else if constexpr (kNorm) {
                         squares[t] = fmaf(four.x, four.x, squares[t]);
                         squares[t] = fmaf(four.y, four.y, squares[t]);
                         squares[t] = fmaf(four.z, four.z, squares[t]);
@@ -124,7 +136,7 @@ __device__ inline void project(const void* weight, const float* scale, const flo
             if (lane == 0) scratch[warp][r * kTokens + t] = all;
         }
     }
-    if constexpr (kNorm) {
+    if constexpr (kNorm && !normalise::kLayer) {
 #pragma unroll
         for (int t = 0; t < kTokens; ++t) {
             const float all = reduce::lanes_sum(squares[t]);
@@ -136,7 +148,7 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     if (t >= tokens || t >= kTokens) return;
     const int first_warp = warp / kTeam<Type> * kTeam<Type>;
     float inverse = 1.0f;
-    if constexpr (kNorm) {
+    if constexpr (kNorm && !normalise::kLayer) {
         float square = 0.0f;
 #pragma unroll
         for (int w = 0; w < kTeam<Type>; ++w) square += scratch[first_warp + w][kRows * kTokens + t];

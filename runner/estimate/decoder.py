@@ -21,20 +21,21 @@ LETTERS = {
 """Its parameter → key of ``model``."""
 PLAINLY = {"page": "0", "top_k": "0"}
 """How it runs where an estimate is compared with it: a cache in one piece, the largest logit taken."""
-_KINDS = "rotary MHA or GQA and a gated feed-forward part, with no biases but those of Q, K and V"
+_KINDS = (
+    "MHA or GQA with rotary positions, a gated feed-forward part and no biases but those of Q, K and V; or, as GPT-2, "
+    "with learned positions, biases everywhere and no gate"
+)
 _ONLY: dict[str, int | bool] = {
     "experts": 0,
     "kv_lora_rank": 0,
     "sliding_window": 0,
-    "max_positions": 0,
-    "gated_mlp": True,
     "qk_norm": False,
-    "biases": False,
-    "out_bias": False,
-    "mlp_bias": False,
     "attention_sinks": False,
 }
-"""Key of ``model`` → the only value that it runs."""
+"""Key of ``model`` → the only value that it runs,"""
+_ROTARY: dict[str, int | bool] = {"gated_mlp": True, "biases": False, "out_bias": False, "mlp_bias": False}
+_LEARNED: dict[str, int | bool] = {"gated_mlp": False, "biases": True}
+"""and besides, where positions are rotary, and where ``model.max_positions`` are learned."""
 _POSITIONS = ("", "linear", "llama3")
 """Values of ``model.rope_scaling`` that it runs."""
 _GROUPED = re.compile(r"int([48])_g(\d+)_s32")
@@ -56,7 +57,8 @@ def otherwise(params: Mapping[str, object]) -> str:
 
 def check_model(model: Model, because: str) -> None:
     """Raises ``ConfigError`` naming the first figure that the decoder does not run. ``because``: what needs it."""
-    wrong = [(key, str(only).lower()) for key, only in _ONLY.items() if getattr(model, key) != only]
+    only = {**_ONLY, **(_LEARNED if model.max_positions else _ROTARY)}
+    wrong = [(key, str(value).lower()) for key, value in only.items() if getattr(model, key) != value]
     if model.rope_scaling not in _POSITIONS:
         wrong.append(("rope_scaling", " or ".join(value or "empty" for value in _POSITIONS)))
     for key, allowed in wrong:

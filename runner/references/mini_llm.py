@@ -61,18 +61,19 @@ def inputs(case: Case, name: str) -> npt.NDArray[Any]:
     """Weights from a file, given tokens (``prompt_ids`` (B, prompt), one sequence's behind the other's), and tables of
     the engine.
 
-    ``rotation`` (T, D / 2, 2): cosine and sine of each position's angles (``rotary``), float32. ``table`` (B, pages of
-    a sequence): pages in the order of a pool that has been in use. ``each`` (B,): 0 … B - 1. Of the prompt's tokens,
-    one sequence after the other, ``prompt_slot`` and ``prompt_position`` (B · prompt,), ``prompt_last`` (B,): the
-    last of each, and ``prompt_runs`` (B · runs, 2): first token and number of tokens of each run that attends
-    together.
+    ``rotation`` (T, D / 2, 2): cosine and sine of each position's angles (``rotary``), float32; none turns where
+    positions are learned. ``table`` (B, pages of a sequence): pages in the order of a pool that has been in use.
+    ``each`` (B,): 0 … B - 1. Of the prompt's tokens, one sequence after the other, ``prompt_slot`` and
+    ``prompt_position`` (B · prompt,), ``prompt_last`` (B,): the last of each, and ``prompt_runs`` (B · runs, 2): first
+    token and number of tokens of each run that attends together.
     """
     batch, prompt = case["B"], case["prompt"]
     if name == "prompt_ids":
         given = token_ids(case["text"], case["file"], case["V"])
         return given[: batch * prompt].reshape(batch, prompt)
     if name == "rotation":
-        angles = np.arange(case["T"])[:, None] * rotary.scaled(case)
+        turns = np.zeros(case["D"] // 2) if case["gpt2"] else rotary.scaled(case)
+        angles = np.arange(case["T"])[:, None] * turns
         return np.stack([np.cos(angles), np.sin(angles)], axis=2).astype(np.float32)
     if name == "table":
         return shuffled(case, name, batch * case["slot_pages"]).reshape(batch, -1)
@@ -164,13 +165,29 @@ def forward(case: Case, ids: Ids, last: int) -> Values:
 def states(case: Case, ids: Ids) -> Values:
     """What the last layer leaves of each of ``ids`` (B, N): (B, N, h)."""
     x = np.stack([[wide(case, "embedding", int(token)) for token in row] for row in ids])
+    if case["gpt2"]:
+        x = x + np.stack([wide(case, "position_embedding", at) for at in range(ids.shape[1])])
     for layer in range(case["L"]):
         normed = normalised(case, x, wide(case, "attention_norm", layer))
-        x = x + projected(case, attention(case, layer, normed), "out_weight", layer)
-        gate_up = projected(case, normalised(case, x, wide(case, "mlp_norm", layer)), "gate_up_weight", layer)
-        gate, up = np.split(gate_up, 2, axis=2)
-        x = x + projected(case, gate / (1.0 + np.exp(-gate)) * up, "down_weight", layer)
+        x = x + shifted(case, projected(case, attention(case, layer, normed), "out_weight", layer), "out_bias", layer)
+        normed = normalised(case, x, wide(case, "mlp_norm", layer))
+        widened = shifted(case, projected(case, normed, "gate_up_weight", layer), "up_bias", layer)
+        x = x + shifted(case, projected(case, activated(case, widened), "down_weight", layer), "down_bias", layer)
     return x
+
+
+def activated(case: Case, x: Values) -> Values:
+    """Within the feed-forward part: silu(gate) · up of ``x`` (…, 2 I), gate before up; GELU by the hyperbolic tangent
+    of ``x`` (…, I) in GPT-2's layout."""
+    if case["gpt2"]:
+        return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))))
+    gate, up = np.split(x, 2, axis=-1)
+    return np.asarray(gate / (1.0 + np.exp(-gate)) * up)
+
+
+def shifted(case: Case, x: Values, bias: str, layer: int) -> Values:
+    """``x`` with a bias that GPT-2's layout has."""
+    return x + wide(case, bias, layer) if case["gpt2"] else x
 
 
 def logits_of(case: Case, x: Values) -> Values:
@@ -246,9 +263,13 @@ def rotated(x: Values, turn: Values) -> Values:
     return np.concatenate([low * cosine - high * sine, high * cosine + low * sine], axis=-1)
 
 
-def normalised(case: Case, x: Values, gamma: Values) -> Values:
-    """RMSNorm along the last axis."""
-    out: Values = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + case["eps"]) * gamma
+def normalised(case: Case, x: Values, factors: Values) -> Values:
+    """Along the last axis RMSNorm, or LayerNorm in GPT-2's layout, whose shifts follow the factors."""
+    if case["gpt2"]:
+        gamma, beta = np.split(factors, 2)
+        deviation = x - x.mean(axis=-1, keepdims=True)
+        return np.asarray(deviation / np.sqrt((deviation**2).mean(axis=-1, keepdims=True) + case["eps"]) * gamma + beta)
+    out: Values = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + case["eps"]) * factors
     return out
 
 

@@ -13,7 +13,13 @@ from runner.weights import gguf_tensors, shards
 from runner.weights.errors import WeightsError, as_weights_error
 from runner.weights.tensor import Tensor
 
-_SILU = ("silu", "swish")
+_ACTIVATIONS = {
+    "hidden_act": ("silu", "swish"),
+    "activation_function": ("gelu_new", "gelu_fast", "gelu_pytorch_tanh"),
+}
+"""Key of ``config.json``, by the kind of model → what its activation may be called; the first where it is absent."""
+_PREFIX = "transformer."
+"""What the names of GPT-2's tensors may begin with."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,19 @@ def _opened(path: Path, changed: int, size: int) -> Source:
                 raise WeightsError(f"{path}: heads of {model.head_dim}: an even number, as pairs of rows turn together")
             return Source(path, model, gguf_tensors.of_header(header, path), gguf=True, interleaved=interleaved)
         model = model_file.read(path)
-        _require_silu(model_file.config_of(path))
-        return Source(path, model, shards.load(path), gguf=False, interleaved=False)
+        _require_activation(model, model_file.config_of(path))
+        tensors = shards.load(path)
+        if model.max_positions:
+            tensors = {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
+        return Source(path, model, tensors, gguf=False, interleaved=False)
 
 
-def _require_silu(path: Path) -> None:
+def _require_activation(model: Model, path: Path) -> None:
+    """Of GPT-2 also the scale of its scores, which may be another."""
     fields = config_file.load(path)
-    if fields.text("hidden_act") not in ("", *_SILU):
-        raise fields.wrong("hidden_act", f"{' or '.join(_SILU)}: weights are read for decoders with that gate")
+    key = "activation_function" if model.max_positions else "hidden_act"
+    known = _ACTIVATIONS[key]
+    if fields.text(key) not in ("", *known):
+        raise fields.wrong(key, f"{' or '.join(known)}: weights are read for decoders with that activation")
+    fields.only("scale_attn_weights", True, "scores are divided by the root of the head's size")
+    fields.only("scale_attn_by_inverse_layer_idx", False, "scores are scaled alike in every layer")

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from runner.config.errors import choose_from
-from runner.config.schema import Model
 from runner.weights import names
 from runner.weights.errors import WeightsError
 from runner.weights.files import Source, opened
-from runner.weights.names import BUFFERS, ROPE_FACTORS, Part, Shape, Stack
+from runner.weights.names import BUFFERS, ROPE_FACTORS, Part, Shape
 from runner.weights.tensor import Tensor
 
 Values = npt.NDArray[np.float32]
@@ -27,19 +26,25 @@ def buffer(path: str, name: str, dims: tuple[int, ...]) -> Values:
     """
     source = opened(path)
     _check_dims(source, name, dims)
-    stack = names.stack(name, source.model)
+    stack = names.stacks(source.model)[name]
     layers = dims[0] if stack.layered else 1
     found = [[(part, _tensor(source, part, layer)) for part in stack.parts] for layer in range(layers)]
     out = np.empty(dims, np.float32)
     for layer, parts in enumerate(found):
-        target = out[layer] if stack.layered else out.reshape(_flat(stack, source.model))
+        shapes = [part.shape(source.model) for part in stack.parts]
+        target = out[layer] if stack.layered else out.reshape(-1, *shapes[0][1:])
         row = 0
-        for part, tensor in parts:
-            rows = target[row : row + tensor.shape[0]]
-            tensor.read_into(rows)
+        for (part, tensor), shape in zip(parts, shapes, strict=True):
+            rows = target[row : row + shape[0]]
+            if _turned(source, part):
+                columns = np.empty(shape[::-1], np.float32)
+                tensor.read_into(columns)
+                rows[:] = columns.T
+            else:
+                tensor.read_into(rows)
             if source.interleaved and part.heads is not None:
                 _halve(rows, part.heads(source.model))
-            row += tensor.shape[0]
+            row += shape[0]
     return out
 
 
@@ -72,10 +77,7 @@ def verify(path: str) -> None:
 
 
 def _tensors(source: Source) -> Iterator[Tensor]:
-    for name in BUFFERS:
-        if name == "qkv_bias" and not source.model.qkv_bias:
-            continue
-        stack = names.stack(name, source.model)
+    for stack in names.stacks(source.model).values():
         for layer in range(source.model.layers if stack.layered else 1):
             for part in stack.parts:
                 yield _tensor(source, part, layer)
@@ -86,10 +88,11 @@ def _check_dims(source: Source, name: str, dims: Shape) -> None:
         raise WeightsError(
             f"{source.path}: buffer '{name}' cannot be filled from weights; {choose_from(name, BUFFERS)}"
         )
-    if name == "qkv_bias" and not source.model.qkv_bias:
-        raise WeightsError(f"{source.path}: buffer qkv_bias: this model has no biases on Q, K and V")
+    held = names.stacks(source.model)
+    if name not in held:
+        raise WeightsError(f"{source.path}: buffer {name}: this model has none; it has {', '.join(held)}")
     whole = names.dims(name, source.model)
-    fewer = names.stack(name, source.model).layered
+    fewer = held[name].layered
     if dims != whole and not (fewer and dims[1:] == whole[1:] and 1 <= dims[0] <= whole[0]):
         raise WeightsError(
             f"{source.path}: buffer {name}: the experiment has {list(dims)}, the file's model {list(whole)}"
@@ -98,17 +101,20 @@ def _check_dims(source: Source, name: str, dims: Shape) -> None:
         )
 
 
-def _flat(stack: Stack, model: Model) -> Shape:
-    """Of a buffer that all layers share, as its tensor has it: ``last_norm`` is a vector there."""
-    return stack.parts[0].shape(model)
+def _turned(source: Source, part: Part) -> bool:
+    """Whether the file has the part's columns as rows."""
+    return part.turned and not source.gguf
 
 
 def _tensor(source: Source, part: Part, layer: int) -> Tensor:
     name = (part.gguf if source.gguf else part.hf).format(layer)
     tensor = source.tensors.get(name)
     if tensor is None:
-        raise WeightsError(f"{source.path}: no tensor {name}: a decoder of Llama's or Qwen2's kind has one")
+        kind = "GPT-2's" if source.model.max_positions else "Llama's or Qwen2's"
+        raise WeightsError(f"{source.path}: no tensor {name}: a decoder of {kind} kind has one")
     expected = part.shape(source.model)
+    if _turned(source, part):
+        expected = expected[::-1]
     if tensor.shape != expected:
         raise WeightsError(f"{tensor.where}: shape {list(tensor.shape)}, by the model's figures {list(expected)}")
     return tensor

@@ -97,6 +97,7 @@ class Decoder:
         self._heads = (self.size("H"), self.size("KVH"))
         self._pages = (self.size("slot_pages"), self.size("pages"), self.size("page_tokens"))
         self._epsilon = float(symbols["eps"])
+        self._gpt2 = bool(symbols["gpt2"])
 
     def size(self, name: str) -> int:
         """A symbol of the plan that is a whole number."""
@@ -115,8 +116,9 @@ class Decoder:
     def steps(self, this: Pass) -> Iterator[Step]:
         """All launches of a pass, in order, up to the logits of the tokens that are sampled from."""
         many = self.many(this.tokens)
-        embed = (this.tokens, 1, 1), BLOCK, "embedding", this.ids, "state", self._hidden
-        yield Step("embed", "embed", self._launch("embed_kernel", *embed))
+        tables = ("embedding", "position_embedding" if self._gpt2 else NOWHERE)
+        embed = (*tables, this.ids, this.position, "state", self._hidden)
+        yield Step("embed", "embed", self._launch("embed_kernel", (this.tokens, 1, 1), BLOCK, *embed))
         for layer in range(this.layers or self._layers):
             attention, mlp = f"layer_{layer}/attention", f"layer_{layer}/mlp"
             yield from self._projections_in(this, layer, many, attention)
@@ -155,22 +157,11 @@ class Decoder:
         weight, rows = self._stored("qkv"), self._qkv
         if many:
             yield self._norm(this, layer, part, "attention_norm")
-            bias: Value = "qkv_bias" if self.size("has_bias") else NOWHERE
-            arguments = (*weight, bias, "halves", "qkv", layer, rows, self._hidden, this.tokens)
+            arguments = (*weight, self._bias("qkv"), "halves", "qkv", layer, rows, self._hidden, this.tokens)
             yield Step(part, "qkv", self._launch("many_project_kernel", _tiles(rows, this.tokens), BLOCK, *arguments))
             return
-        few = (
-            *weight,
-            "qkv_bias",
-            "attention_norm",
-            "state",
-            "qkv",
-            layer,
-            rows,
-            self._hidden,
-            this.tokens,
-            self._epsilon,
-        )
+        through = (*weight, self._bias("qkv"), "attention_norm", "state", "qkv")
+        few = (*through, layer, rows, self._hidden, this.tokens, self._epsilon)
         yield Step(part, "qkv", self._launch("few_qkv_kernel", self._few(rows, this.tokens), FEW_BLOCK, *few))
 
     def _attention(self, this: Pass, layer: int, many: bool, part: str) -> Iterator[Step]:
@@ -196,27 +187,29 @@ class Decoder:
         weight, rows = self._stored("gate_up"), self._wide
         if many:
             yield self._norm(this, layer, part, "mlp_norm")
-            arguments = (*weight, NOWHERE, "halves", "gate_up", layer, 2 * rows, self._hidden, this.tokens)
-            grid = _tiles(2 * rows, this.tokens)
+            both = self.size("up_rows")
+            arguments = (*weight, self._bias("up"), "halves", "gate_up", layer, both, self._hidden, this.tokens)
+            grid = _tiles(both, this.tokens)
             yield Step(part, "gate_up", self._launch("many_project_kernel", grid, BLOCK, *arguments))
             activation = ("gate_up", "halves", rows, this.tokens)
             blocks = _blocks(rows * this.tokens)
             yield Step(part, "activation", self._launch("many_activation_kernel", blocks, BLOCK, *activation))
             return
-        few = (*weight, "mlp_norm", "state", "gated", layer, rows, self._hidden, this.tokens, self._epsilon)
-        grid = self._few(2 * rows, this.tokens)
+        through = (*weight, self._bias("up"), "mlp_norm", "state", "gated")
+        few = (*through, layer, rows, self._hidden, this.tokens, self._epsilon)
+        grid = self._few(self.size("up_rows"), this.tokens)
         yield Step(part, "gate_up", self._launch("few_gate_up_kernel", grid, FEW_BLOCK, *few))
 
     def _residual(
         self, this: Pass, layer: int, many: bool, part: str, name: str, depth: int, source: str
     ) -> Iterator[Step]:
         rows = self._hidden
-        sizes = (layer, rows, depth, this.tokens)
+        weight, sizes = (*self._stored(name), self._bias(name)), (layer, rows, depth, this.tokens)
         if many:
-            arguments = (*self._stored(name), "halves", "state", *sizes)
+            arguments = (*weight, "halves", "state", *sizes)
             yield Step(part, name, self._launch("many_residual_kernel", _tiles(rows, this.tokens), BLOCK, *arguments))
             return
-        few = (*self._stored(name), source, "state", *sizes)
+        few = (*weight, source, "state", *sizes)
         yield Step(part, name, self._launch("few_residual_kernel", self._few(rows, this.tokens), FEW_BLOCK, *few))
 
     def _norm(self, this: Pass, layer: int, part: str, gamma: str) -> Step:
@@ -226,6 +219,11 @@ class Decoder:
     def _stored(self, name: str) -> tuple[str, Value]:
         """A projection's weights and scales."""
         return (f"{name}_payload", f"{name}_scale") if self._scaled else (f"{name}_weight", NOWHERE)
+
+    def _bias(self, name: str) -> Value:
+        """A projection's bias; of Llama's and Qwen2's layout only Q, K and V may have one."""
+        has = self._gpt2 or (name == "qkv" and self.size("has_bias"))
+        return f"{name}_bias" if has else NOWHERE
 
     def _few(self, rows: int, tokens: int, each: int = 0) -> Dim3:
         return -(-rows // (each or self.size("few_rows"))), -(-tokens // self.size("tile")), 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from runner.config.errors import ConfigError
 from runner.config.schema import Model
 from runner.estimate import decoder, precision
+from tests.estimate.models import load
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_other_caches_are_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [("experts", 8), ("kv_lora_rank", 512), ("sliding_window", 128), ("gated_mlp", False), ("qk_norm", True),
-     ("rope_scaling", "yarn")],
+     ("biases", True), ("rope_scaling", "yarn")],
 )  # fmt: skip
 def test_a_model_that_it_does_not_run_is_refused_by_its_key(key: str, value: int | str) -> None:
     model = Model("toy", layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=256)
@@ -58,3 +61,11 @@ def test_a_model_that_it_does_not_run_is_refused_by_its_key(key: str, value: int
     setattr(model, key, value)
     with pytest.raises(ConfigError, match=rf"^model\.{key}={value}: must be [\w ]+ with this, which serves what"):
         decoder.check_model(model, "this")
+
+
+def test_gpt2_is_run_whole_or_not_at_all() -> None:
+    decoder.check_model(load("gpt2_small"), "this")
+    with pytest.raises(ConfigError, match=r"^model\.biases=False: must be true with this"):
+        decoder.check_model(dataclasses.replace(load("gpt2_small"), biases=False), "this")
+    with pytest.raises(ConfigError, match=r"^model\.gated_mlp=True: must be false with this"):
+        decoder.check_model(dataclasses.replace(load("gpt2_small"), gated_mlp=True), "this")

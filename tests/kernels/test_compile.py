@@ -25,7 +25,9 @@ SIZES: tuple[tuple[str, dict[str, Any]], ...] = (
     *(("fusion", {"H": hidden}) for hidden in (100, 896, 16384)),
     *(("mini_llm", {"weights": kind, "B": batch}) for kind in ("bf16", "w8a16", "w4a16") for batch in (1, 2, 3, 4)),
     *(("mini_llm", {"weights": "fp32", "kv": kind, "D": 64}) for kind in ("fp32", "int8", "fp8")),
-    ("mini_llm", {"D": 256, "kv": "int8", "bias": True, "tied": True}),
+    ("mini_llm", {"D": 256, "kv": "int8", "tied": True}),
+    *(("mini_llm", {"weights": kind, "B": 4, "positions": 1024}) for kind in ("fp32", "bf16", "w8a16", "w4a16")),
+    ("mini_llm", {"weights": "w8a16", "B": 1, "positions": 1024}),
 )
 """Parameters that are compiled in and change the registers a kernel needs, besides their defaults."""
 _FUNCTION = re.compile(r"Function properties for (\w+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def of_model(family: str, model: str, **params: Any) -> Plan:
     return made
 
 
-@pytest.mark.parametrize("model", ["qwen2_5_0_5b", "llama3_8b"])
+@pytest.mark.parametrize("model", ["qwen2_5_0_5b", "llama3_8b", "gpt2_small"])
 @pytest.mark.parametrize(
     ("weights", "kv", "theirs"),
     [
@@ -112,8 +113,9 @@ def test_an_estimate_of_the_same_load_counts_the_same(
     work = Work(2, 100, 28, precision.of(theirs[0]), held, other)
     paper = estimate(described, work, Parallel(), gpu("h200_sxm"), Efficiency(), 0, 0.9).metrics
     configured = config("mini_llm", model=model).model
-    # An estimate holds the whole embedding, of which a token reads one row, and norms and biases in two bytes.
-    unread = 0 if configured.tied_embeddings else width * configured.vocab * configured.hidden
+    # An estimate holds whole tables, of which a token reads one row, and norms and biases in two bytes.
+    rows = configured.max_positions + (0 if configured.tied_embeddings else configured.vocab)
+    unread = width * rows * configured.hidden
     wider = (4 - width) * int(made.symbols["vectors"])
     assert report(made, "weight_bytes") == paper["weight_bytes"] - unread + wider
     assert report(made, "kv_bytes_per_token") == paper["kv_bytes_per_token"]
@@ -121,16 +123,18 @@ def test_an_estimate_of_the_same_load_counts_the_same(
     assert made.variant("eager").flops == 28 * paper["flops_decode_step"]
 
 
+@pytest.mark.parametrize(("model", "layers"), [("llama3_8b", 32), ("gpt2_small", 12)])
 @pytest.mark.parametrize("weights", ["fp32", "bf16", "w8a16", "w4a16"])
-def test_operators_read_the_weights_of_the_whole(weights: str) -> None:
+def test_operators_read_the_weights_of_the_whole(weights: str, model: str, layers: int) -> None:
     """Of all layers, with what surrounds them; norms are too small to be counted by those that apply them."""
-    whole = of_model("mini_llm", "llama3_8b", weights=weights)
-    parts = of_model("layer_ops", "llama3_8b", weights=weights, steps=1)
+    whole = of_model("mini_llm", model, weights=weights)
+    parts = of_model("layer_ops", model, weights=weights, steps=1)
     symbols = parts.symbols
     layer = sum(int(symbols[f"{name}_bytes"]) for name in ("qkv", "out", "gate_up", "down"))
     read = int(symbols["layers"]) * layer + int(symbols["head_weight_bytes"])
-    assert read == report(whole, "weight_bytes") - 4 * int(whole.symbols["vectors"])
-    assert int(symbols["layers"]) == 32 and symbols["L"] == 1
+    norms = (2 * layers + 1) * int(symbols["norm_rows"]) * int(symbols["h"])
+    assert read == report(whole, "weight_bytes") - 4 * norms
+    assert int(symbols["layers"]) == layers and symbols["L"] == 1
     products = sum(
         variant.flops * variant.report["calls"]
         for variant in parts.variants
@@ -177,3 +181,10 @@ def test_the_arithmetic_type_follows_from_the_way_that_is_taken() -> None:
         ("prefill", "eager", "graph", "request"), "float32"
     )
     assert {one.compute for one in many.variants} == {"bfloat16"}
+
+
+def test_learned_positions_limit_the_context() -> None:
+    target = dataclasses.replace(H200, memory_bytes=10**11)
+    made, _ = make_plan(config("mini_llm", model="gpt2_small"), target, [SOURCES])
+    assert report(made, "max_context") == 1024 < int(made.symbols["fitting"])
+    assert int(made.symbols["row_bytes"]) == 2 * 2 * 768, "a row of each table"

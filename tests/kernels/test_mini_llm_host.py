@@ -53,6 +53,14 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         **{"weights": "w4a16", "kv": "int8", "B": 1, "L": 1, "h": 136, "I": 264, "H": 2, "KVH": 1, "D": 32},
         **{"prompt": 17, "steps": 2, "group": 256, "tied": True, "page": 16},
     },
+    # GPT-2's layout: few tokens, exact; many of them, and few with quantised weights.
+    "gpt2_fp32": {**SMALL, "positions": 8, "KVH": 4},
+    "gpt2_bf16": {
+        **SMALL,
+        **{"positions": 64, "weights": "bf16", "kv": "bf16", "B": 17, "L": 1, "h": 72, "D": 34},
+        **{"prompt": 2, "steps": 2, "tied": True, "page": 3},
+    },
+    "gpt2_w8a16": {**SMALL, "positions": 11, "weights": "w8a16", "kv": "int8", "h": 136, "I": 264, "L": 1, "prompt": 6},
     # Many sequences of one token each.
     "w8a16_many": {
         **SMALL,
@@ -263,6 +271,7 @@ def test_weights_are_the_models(model: str) -> None:
         ({"bias": "maybe"}, "kernel.params.bias=maybe: must be one of True, False"),
         ({"weights": "int7"}, "kernel.params.weights=int7: must be one of fp32, bf16, w8a16, w4a16"),
         ({"kv": "fp16"}, "kernel.params.kv=fp16: must be one of fp32, bf16, int8, fp8"),
+        ({"positions": 7}, "the learned positions end before the longest sequence: T tokens with positions rows"),
         ({"group": 64}, "kernel.params.group=64: must be at least 128"),
         ({"group": 192}, "kernel.params.group=192: must be a multiple of 128"),
         ({"page": -1}, "kernel.params.page=-1: must be at least 0"),
@@ -277,16 +286,16 @@ def test_refused(family: str, params: dict[str, Any], message: str) -> None:
         plan(family, params)
 
 
-@pytest.mark.parametrize("model", ["gpt2_small", "mixtral_8x7b", "deepseek_v3", "qwen3_8b", "gpt_oss_120b"])
+@pytest.mark.parametrize("model", ["mixtral_8x7b", "deepseek_v3", "qwen3_8b", "gpt_oss_120b"])
 def test_other_architectures_are_refused(model: str) -> None:
-    with pytest.raises(ConfigError, match="must be of Llama's or Qwen2's kind"):
+    with pytest.raises(ConfigError, match="must be of Llama's, Qwen2's or GPT-2's kind"):
         make_plan(config("mini_llm", model=model), H200, [SOURCES])
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"rope": "yarn"}, "its positions plain or scaled as linear or llama3"),
+        ({"rope": "yarn"}, "positions that are rotary, plain or scaled as linear or llama3"),
         ({"rope": "llama3", "rope_factor": 8.0}, "need rope_factor and rope_original_positions"),
         (
             {"rope": "llama3", "rope_original_positions": 8192, "rope_high_freq_factor": 1.0},

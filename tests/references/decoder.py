@@ -14,7 +14,7 @@ import numpy.typing as npt
 Vector = npt.NDArray[np.float64]
 Weights = Mapping[str, npt.NDArray[Any]]
 """By the names of ``kernel=mini_llm``'s buffers, as the device computes with them; without ``lm_head`` the embedding
-serves, without ``qkv_bias`` there is none."""
+serves, without ``qkv_bias`` there is none. With ``position_embedding`` they are of GPT-2's layout."""
 
 
 def exact(head: Vector) -> Vector:
@@ -75,15 +75,29 @@ class Decoder:
         if not self._seen:
             self._seen = [[] for _ in range(self.layers)]
         x = self.weights["embedding"][token].astype(np.float64)
+        if self._learned:
+            x = x + self.weights["position_embedding"][len(self._seen[0])]
         for layer in range(self.layers):
-            x = x + self._weight("out_weight", layer) @ self._attended(layer, x)
-            gate_up = self._weight("gate_up_weight", layer) @ self._normed(x, "mlp_norm", layer)
-            half = len(gate_up) // 2
-            gated = np.array([g / (1 + math.exp(-g)) * u for g, u in zip(gate_up[:half], gate_up[half:], strict=True)])
-            x = x + self._weight("down_weight", layer) @ gated
+            x = x + self._weight("out_weight", layer) @ self._attended(layer, x) + self._bias("out_bias", layer)
+            within = self._weight("gate_up_weight", layer) @ self._normed(x, "mlp_norm", layer)
+            x = x + self._weight("down_weight", layer) @ self._activated(within, layer) + self._bias("down_bias", layer)
         head = self.weights.get("lm_head", self.weights["embedding"]).astype(np.float64)
         logits: Vector = head @ self._normed(x, "last_norm", 0)
         return logits
+
+    @property
+    def _learned(self) -> bool:
+        return "position_embedding" in self.weights
+
+    def _bias(self, name: str, layer: int) -> Vector | float:
+        return self._weight(name, layer) if self._learned else 0.0
+
+    def _activated(self, within: Vector, layer: int) -> Vector:
+        if self._learned:
+            within = within + self._bias("up_bias", layer)
+            return np.array([v / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))) for v in within])
+        half = len(within) // 2
+        return np.array([g / (1 + math.exp(-g)) * u for g, u in zip(within[:half], within[half:], strict=True)])
 
     def _attended(self, layer: int, x: Vector) -> Vector:
         seen = self._seen[layer]
@@ -105,6 +119,8 @@ class Decoder:
 
     def _turned(self, head: Vector, position: int) -> Vector:
         """Elements i and i + D / 2 as a complex number, turned by position · theta ** (-2 i / D) over its divisor."""
+        if self._learned:
+            return head
         half = self.dim // 2
         made = np.empty(self.dim)
         for i in range(half):
@@ -115,6 +131,11 @@ class Decoder:
         return made
 
     def _normed(self, x: Vector, name: str, layer: int) -> Vector:
+        if self._learned:
+            gamma, beta = np.split(self._weight(name, layer), 2)
+            mean = sum(x) / len(x)
+            deviation = math.sqrt(sum((value - mean) ** 2 for value in x) / len(x) + self.epsilon)
+            return np.array([(v - mean) / deviation * g + b for v, g, b in zip(x, gamma, beta, strict=True)])
         root = math.sqrt(sum(float(value) ** 2 for value in x) / len(x) + self.epsilon)
         return np.array([value / root * float(g) for value, g in zip(x, self.weights[name][layer], strict=True)])
 

@@ -32,7 +32,14 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     # Depths of 136, 24 and 264: a whole group and a rest, less than one, more than one of 256.
     {"weights": "w8a16", "kv": "int8", "h": 136, "I": 264, "KVH": 1, "L": 1},
     {"weights": "w4a16", "kv": "fp8", "h": 136, "I": 264, "KVH": 4, "L": 1, "group": 256, "page": 2},
+    {"positions": 9, "KVH": 4},
+    {"positions": 8, "weights": "w8a16", "kv": "int8", "tied": True},
 ]
+GPT2 = ("position_embedding", "out_bias", "up_bias", "down_bias")
+
+
+def named(changes: dict[str, Any]) -> str:
+    return "gpt2_" * ("positions" in changes) + str(changes.get("weights", "fp32"))
 
 
 def made(**changes: Any) -> Case:
@@ -49,6 +56,8 @@ def decoder(some: Case) -> Decoder:
         weights[name] = np.stack([quantised(each, levels, some["group"]) for each in layers]) if levels else layers
     if some["has_bias"]:
         weights["qkv_bias"] = some.input("qkv_bias")
+    if some["gpt2"]:
+        weights |= {name: some.input(name) for name in GPT2}
     if not some["is_tied"]:
         weights["lm_head"] = some.input("lm_head")
     sizes = (some["L"], some["H"], some["KVH"], some["D"], some["theta"], some["eps"])
@@ -61,7 +70,7 @@ def greedy(some: Case) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     return np.array([text for text, _ in texts]), np.array([logits for _, logits in texts])
 
 
-@pytest.mark.parametrize("changes", CONFIGURATIONS, ids=lambda changes: str(changes.get("weights", "fp32")))
+@pytest.mark.parametrize("changes", CONFIGURATIONS, ids=named)
 def test_the_greedy_text_is_judged_right_with_its_own_logits(changes: dict[str, Any]) -> None:
     some = made(**changes)
     tokens, logits = greedy(some)

@@ -1,0 +1,40 @@
+// What normalises a token before a projection, by LAYOUT: RMSNorm with a factor for each element, or LayerNorm with a shift besides,
+// which follows the factors in memory.
+#pragma once
+
+#include "../common/held_row.cuh"
+
+#define LAYOUT_LLAMA 0
+#define LAYOUT_GPT2 1
+
+#ifndef LAYOUT
+#define LAYOUT LAYOUT_LLAMA
+#endif
+static_assert(LAYOUT == LAYOUT_LLAMA || LAYOUT == LAYOUT_GPT2, "LAYOUT is 0 (Llama's) or 1 (GPT-2's)");
+
+namespace normalise {
+
+constexpr bool kLayer = LAYOUT == LAYOUT_GPT2;
+constexpr int kRows = kLayer ? 2 : 1;  // of `depth` floats: factors, and shifts
+
+struct Moments {
+    float mean, inverse;  // inverse: 1 / standard deviation
+    __device__ inline float apply(float value, float gain, float shift) const {
+        return fmaf((value - mean) * inverse, gain, shift);
+    }
+};
+
+// Mean and 1 / sqrt(variance + epsilon) of `row`, by a block of kThreads, for all of them.
+template <int kThreads>
+__device__ inline Moments moments_of(const float* row, long long depth, float epsilon, float* scratch) {
+    float sum = 0.0f, squares = 0.0f;
+    for (long long i = threadIdx.x; i < depth; i += kThreads) sum += row[i];
+    const float mean = held::block_sum_all<kThreads>(sum, scratch) / static_cast<float>(depth);
+    __syncthreads();
+    for (long long i = threadIdx.x; i < depth; i += kThreads) squares = fmaf(row[i] - mean, row[i] - mean, squares);
+    const float variance = held::block_sum_all<kThreads>(squares, scratch) / static_cast<float>(depth);
+    __syncthreads();
+    return {mean, 1.0f / sqrtf(variance + epsilon)};
+}
+
+}  // namespace normalise
