@@ -20,18 +20,15 @@ demo: ## Install what is needed, then sweep the context length of the KV-cache k
 	@.ci/setup-venv $(CUDA_EXTRA)
 	$(BIN)/python -m runner kernel=kv_quant shape=long_ctx -m
 
-# Tests that look at times and memory go alone. Then those that only compute go on one core beside all others on another:
-# together they take half the time.
+# Tests that look at times and memory run by themselves; then all others in two processes, a file in one of them.
 ALONE := tests/backend tests/measure tests/workload
-COMPUTING := tests/kernels tests/references tests/serving tests/weights
 
 test: lint ## Lint, types and all tests that need no GPU
 ifeq ($(strip $(PYTEST_ARGS)),)
-	@log=$$(mktemp); status=0; \
+	@status=0; \
 	$(BIN)/python -m pytest -q -m "not gpu" $(ALONE) || status=$$?; \
-	$(BIN)/python -m pytest -q -m "not gpu" -p no:cacheprovider $(COMPUTING) >$$log 2>&1 & computing=$$!; \
-	$(BIN)/python -m pytest -q -m "not gpu" $(ALONE:%=--ignore=%) $(COMPUTING:%=--ignore=%) || status=$$?; \
-	wait $$computing || status=$$?; cat $$log; rm -f $$log; exit $$status
+	$(BIN)/python -m pytest -q -m "not gpu" -n 2 --dist loadfile $(ALONE:%=--ignore=%) || status=$$?; \
+	exit $$status
 else
 	$(BIN)/python -m pytest -q -m "not gpu" $(PYTEST_ARGS)
 endif

@@ -59,12 +59,21 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             # Started in the background of a script: children would not hear the Ctrl-C that tests send them.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        patch.setenv("RUNNER_CACHE", str(tmp_path_factory.mktemp("runner-cache")))
+        patch.setenv("RUNNER_CACHE", str(_cache(tmp_path_factory)))
         # A test never waits for an experiment of another command on this machine.
         patch.setenv("RUNNER_LOCKS", str(tmp_path_factory.mktemp("runner-locks")))
         # Child processes started in another folder find this checkout, installed or not.
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")])))
         yield
+
+
+def _cache(factory: pytest.TempPathFactory) -> Path:
+    """Processes that share the tests share what they compile."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return factory.mktemp("runner-cache")
+    shared = factory.getbasetemp().parent / "runner-cache"
+    shared.mkdir(exist_ok=True)
+    return shared
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ constexpr int kThreads = kWarps * reduce::kWarp;
 // Bounds the registers: what is in flight is a matter of how many blocks fit.
 constexpr int kBlocks = !weights::Stored::kScaled ? (kTokens == 1 ? 8 : kTokens == 2 ? 6 : 3)
         : kTokens > 2                             ? 2
-        : WEIGHTS == WEIGHTS_W8                   ? (kTokens == 1 ? 6 : 4)
+        : WEIGHTS == WEIGHTS_W8                   ? (kTokens > 1 ? 4 : normalise::kLayer ? 5 : 6)
                                                   : (kTokens == 1 ? 4 : 3);
 
 // Warps that share kRows rows: rows of quantised weights are short.

@@ -79,11 +79,15 @@ __device__ inline void multiply(const Tile& tile, int token, int row, Sums& sum)
         }
     }
 #else
+#pragma unroll
     for (int i = 0; i < kAcross; ++i) {
+#pragma unroll
         for (int j = 0; j < kDown; ++j) {
+#pragma unroll
             for (int e = 0; e < 4; ++e) {
                 const int t = token + i * 16 + lane / 4 + e / 2 * 8, r = row + j * 8 + lane % 4 * 2 + e % 2;
                 float all = sum[i][j][e];
+#pragma unroll 1
                 for (int k = 0; k < kDepth; ++k) {
                     const float x = convert::Bfloat16::widen(tile.high[t][k]) + convert::Bfloat16::widen(tile.low[t][k]);
                     all = fmaf(x, convert::Bfloat16::widen(tile.weight[r][k]), all);

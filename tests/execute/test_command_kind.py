@@ -127,7 +127,7 @@ def test_ctrl_c_ends_the_program_too(tmp_path: Path) -> None:
     below = psutil.Process(child.pid).children(recursive=True)
     assert len(below) >= 2
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=60)
+    child.communicate(timeout=300)
     assert child.returncode == 130
     assert not [process for process in below if processes.lives(process)]
     assert one(tmp_path)["status"] == "SKIPPED"

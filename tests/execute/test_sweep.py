@@ -30,7 +30,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "RUNNER_LOCKS": str(folder / "locks"), "COLUMNS": "160"}
 
 
-def run(folder: Path, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=timeout
     )
@@ -111,7 +111,7 @@ def test_ctrl_c_and_sigterm_keep_what_is_finished(tmp_path: Path, number: signal
         time.sleep(0.1)
     time.sleep(1.0)
     child.send_signal(number)
-    output, _ = child.communicate(timeout=60)
+    output, _ = child.communicate(timeout=300)
     assert child.returncode == 130
     assert "interrupted" in output
     assert sorted(result["status"] for result in results(tmp_path)) == ["PASSED", "SKIPPED"]
@@ -131,7 +131,7 @@ def test_a_killed_worker_costs_one_experiment(tmp_path: Path) -> None:
                 worker = process
         time.sleep(0.1)
     worker.kill()
-    child.communicate(timeout=60)
+    child.communicate(timeout=300)
     assert child.returncode == 1
     assert sorted(result["status"] for result in results(tmp_path)) == ["PASSED", "RUNTIME_ERROR"]
 
