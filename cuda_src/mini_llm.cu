@@ -41,7 +41,7 @@ __device__ inline void keep_activation(float* plain, unsigned short* split, long
     if (split == nullptr) {
         plain[at] = value;
     } else {
-        many::split(value, split[at], split[all + at]);
+        convert::Bfloat16::split(value, split[at], split[all + at]);
     }
 }
 
@@ -363,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) many_norm_kernel(const fl
     }
     for (long long i = threadIdx.x; i < hidden; i += kThreads) {
         const long long at = blockIdx.x * hidden + i;
-        many::split(of.apply(row[i], factor[i], normalise::kLayer ? factor[hidden + i] : 0.0f), out[at], out[tokens * hidden + at]);
+        convert::Bfloat16::split(of.apply(row[i], factor[i], normalise::kLayer ? factor[hidden + i] : 0.0f), out[at], out[tokens * hidden + at]);
     }
 }
 
@@ -403,7 +403,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) many_activation_kernel(
     } else {
         value = gelu(of[0]);
     }
-    many::split(value, out[at], out[rows * tokens + at]);
+    convert::Bfloat16::split(value, out[at], out[rows * tokens + at]);
 }
 
 // Turns Q in place, and stores K, turned, and V in the cache. x is the head of Q, K or V, y the token; a warp.

@@ -94,6 +94,11 @@ struct Bfloat16 {
         const unsigned int bits = __float_as_uint(value);
         return static_cast<unsigned short>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
     }
+    // Both halves of a number: the nearest bfloat16, and the nearest to what is left.
+    static __device__ inline void split(float value, unsigned short& high, unsigned short& low) {
+        high = narrow(value);
+        low = narrow(value - widen(high));
+    }
 };
 
 struct Int8 {

@@ -1,11 +1,12 @@
 // Projections of many tokens on the tensor cores: y[t] = W x[t] for every token.
 //
-// Activations come as two bfloat16 numbers, x = high + low (`split`), so that products keep some 16 bits of them: twice the
+// Activations come as two bfloat16 numbers, x = high + low, so that products keep some 16 bits of them: twice the
 // multiplications of one, and results that agree with float32 activations to 1e-5. Quantised weights are multiplied as whole
 // numbers, exactly, and a group's sums by its scale. A block computes kTokens x kRows sums from tiles in shared memory; while
 // it multiplies one tile, the next is on its way into registers. GPUs before sm_80, and CPUs, multiply without tensor cores.
 #pragma once
 
+#include "../common/tensor.cuh"
 #include "weights.cuh"
 
 namespace many {
@@ -31,50 +32,27 @@ struct alignas(16) Tile {
     unsigned short weight[kRows][kStride];
 };
 
-// Both halves of a float: the nearest bfloat16, and the nearest to what is left.
-__device__ inline void split(float value, unsigned short& high, unsigned short& low) {
-    high = convert::Bfloat16::narrow(value);
-    low = convert::Bfloat16::narrow(value - convert::Bfloat16::widen(high));
-}
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-__device__ inline void load_matrices(unsigned int (&to)[4], const unsigned short* from) {
-    const unsigned int address = static_cast<unsigned int>(__cvta_generic_to_shared(from));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-__device__ inline void multiply_fragment(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-#endif
-
 // Adds the products of a tile to the sums of the warp whose first token and row these are.
 __device__ inline void multiply(const Tile& tile, int token, int row, Sums& sum) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if TENSOR_CORES
     const int of = lane % 16, half = lane / 16 * 8;
 #pragma unroll
     for (int k = 0; k < kDepth; k += 16) {
         unsigned int b[2][4];
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-            load_matrices(b[j], &tile.weight[row + j * 16 + lane / 16 * 8 + lane % 8][k + lane / 8 % 2 * 8]);
+            tensor::load_matrices(b[j], &tile.weight[row + j * 16 + lane / 16 * 8 + lane % 8][k + lane / 8 % 2 * 8]);
         }
 #pragma unroll
         for (int i = 0; i < kAcross; ++i) {
             unsigned int high[4], low[4];
-            load_matrices(high, &tile.high[token + i * 16 + of][k + half]);
-            load_matrices(low, &tile.low[token + i * 16 + of][k + half]);
+            tensor::load_matrices(high, &tile.high[token + i * 16 + of][k + half]);
+            tensor::load_matrices(low, &tile.low[token + i * 16 + of][k + half]);
 #pragma unroll
             for (int j = 0; j < kDown; ++j) {
-                multiply_fragment(sum[i][j], high, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-                multiply_fragment(sum[i][j], low, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+                tensor::multiply(sum[i][j], high, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+                tensor::multiply(sum[i][j], low, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }
         }
     }

@@ -1,4 +1,4 @@
-"""Which launches are possible on every CUDA architecture."""
+"""Which launches are possible: on every CUDA architecture, and how much shared memory on one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ MAX_BLOCK = (1024, 1024, 64)
 """Threads of a block along x, y, z."""
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 """Blocks of a grid along x, y, z."""
+
+_SHARED_KIB = {"sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_87": 163, "sm_89": 99, "sm_90": 227, "sm_100": 227,
+               "sm_103": 227, "sm_110": 227, "sm_120": 99, "sm_121": 99}  # fmt: skip
+"""Shared memory of a block, KiB, by architecture: the CUDA C++ programming guide, "Compute Capabilities"."""
+_SHARED_KIB_ANYWHERE = 48
+
+
+def shared_limit(arch: str) -> int:
+    """Bytes of shared memory that a block may have on ``sm_90a`` and so on; what every GPU gives where ``arch`` is not
+    known, and on the host (empty) what the largest does."""
+    if not arch:
+        return 1024 * max(_SHARED_KIB.values())
+    return 1024 * _SHARED_KIB.get(arch.rstrip("af"), _SHARED_KIB_ANYWHERE)
 
 
 def check_launches(plan: Plan) -> None:

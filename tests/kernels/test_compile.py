@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.kernels.plans import FAMILIES, SOURCES, WHOLE, plan
+from runner.plan.planner import make_plan
+from tests.kernels.plans import FAMILIES, H200, SOURCES, WHOLE, config
 
 NVCC = shutil.which("nvcc")
 FIRST = "sm_90a"
@@ -51,7 +52,7 @@ _SEEN: dict[tuple[str, str, str], dict[str, tuple[int, int]]] = {}
 
 
 def require_registers_only(family: str, arch: str, folder: Path, params: Mapping[str, Any] | None = None) -> None:
-    made = plan(family, {**WHOLE.get(family, {}), **(params or {})})
+    made, _ = make_plan(config(family, {**WHOLE.get(family, {}), **(params or {})}), H200, [SOURCES])
     key = (made.source, arch, repr(sorted(made.defines.items())))
     if key not in _SEEN:
         _SEEN[key] = compiled(Path(made.source), arch, folder, made.defines)

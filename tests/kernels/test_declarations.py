@@ -11,7 +11,8 @@ import pytest
 from runner.config.errors import ConfigError
 from runner.plan.memory import nbytes
 from runner.plan.model import Launch, Plan
-from tests.kernels.plans import FAMILIES, H200, HOST, SOURCES, WHOLE, plan
+from runner.plan.planner import make_plan
+from tests.kernels.plans import FAMILIES, H200, HOST, SOURCES, WHOLE, config, plan
 
 SCALARS = {"long long": "int64", "float": "float32"}
 CHECKS = {
@@ -28,7 +29,7 @@ CHECKS = {
         "softmax_fp16_kv_attention",
     ],
     "profiling_ranges": ["saxpy", "fma_chain"],
-    "quant_decode": ["fp32_gemv", "q8_gemv", "q4_gemv"],
+    "quant_decode": ["fp32_gemv", "q8_gemv", "q8_tensor_gemv", "q4_gemv"],
     "sync": [
         "sync_each_step_state",
         "sync_each_step_tokens",
@@ -190,9 +191,11 @@ def test_scan_bytes() -> None:
 
 @pytest.mark.parametrize(("n", "k", "group"), [(4096, 4096, 128), (7, 33, 32), (5, 1001, 64)])
 def test_weight_bytes(n: int, k: int, group: int) -> None:
-    made = plan("quant_decode", {"N": n, "K": k, "group": group})
+    made, left_out = make_plan(config("quant_decode", {"N": n, "K": k, "group": group}), H200, [SOURCES])
     groups = -(-k // group)
-    weights = {"fp32": n * k * 4, "q8": n * k, "q4": n * -(-k // 2)}
+    weights = {"fp32": n * k * 4, "q8": n * k, "q8_tensor": n * k, "q4": n * -(-k // 2)}
+    for name in left_out:
+        del weights[name]
     for name, payload in weights.items():
         variant = made.variant(name)
         scale = 0 if name == "fp32" else n * groups * 4

@@ -6,7 +6,7 @@ import pytest
 from runner.references.quant_decode import expected
 from tests.references.cases import case, check, rows, uniform
 
-LEVELS = {"q8_gemv": 127, "q4_gemv": 7}
+LEVELS = {"q8_gemv": 127, "q8_tensor_gemv": 127, "q4_gemv": 7}
 
 
 def dequantised(row: list[np.float32], group: int, levels: int) -> list[float]:
@@ -19,7 +19,7 @@ def dequantised(row: list[np.float32], group: int, levels: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("name", ["q8_gemv", "q4_gemv"])
+@pytest.mark.parametrize("name", LEVELS)
 @pytest.mark.parametrize(("columns", "group"), [(64, 32), (65, 32), (7, 32), (33, 1), (40, 13)])
 def test_against_dequantised_loops(name: str, columns: int, group: int) -> None:
     w, x = uniform(1, 3, columns), uniform(2, columns)

@@ -1,0 +1,34 @@
+// What the tensor cores of sm_80 and later are asked for: 16 x 8 sums of bfloat16 products in float32. TENSOR_CORES says whether
+// they are there; without them kernels multiply otherwise.
+#pragma once
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define TENSOR_CORES 1
+#else
+#define TENSOR_CORES 0
+#endif
+
+namespace tensor {
+
+#if TENSOR_CORES
+// sum += a b of a warp: a is 16 x 16, b 16 x 8. With g = lane / 4 and t = lane % 4 a lane holds of `a` rows g and g + 8 at columns
+// 2 t, 2 t + 1 (words 0 and 1) and 2 t + 8, 2 t + 9 (2 and 3), of `b` these rows of column g, and of the sums columns 2 t and
+// 2 t + 1 of row g, then of row g + 8.
+__device__ inline void multiply(float (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Four 8 x 8 matrices of 16-bit numbers from shared memory, a row of 16 bytes at each lane's address.
+__device__ inline void load_matrices(unsigned int (&to)[4], const unsigned short* from) {
+    const unsigned int address = static_cast<unsigned int>(__cvta_generic_to_shared(from));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+#endif
+
+}  // namespace tensor
