@@ -28,6 +28,8 @@ class Timing:
     """Of a pass: once, or once or twice for each layer."""
     source: str
     """The run or the folder that says so."""
+    nodes: int = 0
+    """Calls that were measured together, as the nodes of a graph; 0 = one launch by itself."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,16 @@ class Kernels:
 
 
 def called_us(timing: Timing, launch: Launch | None) -> float:
-    """Time of all calls of an operator among others: calls · max(0, time − empty) + calls · node.
+    """Time of all calls of an operator among others.
 
-    A time measured alone holds the fixed cost of starting, ending and timing a kernel, which an empty kernel shows; in
-    a graph each node costs another fixed time in its place. Without both figures the time stays as it was measured.
+    A time measured alone holds the fixed cost of starting, ending and timing, which an empty kernel shows beyond what
+    a node costs: fixed = empty − node. A call by itself counts time − fixed, one of ``nodes`` in a graph, which share
+    that cost, time − fixed / nodes, neither less than a node. Without both figures the time stays as it was measured.
     """
     if launch is None:
         return timing.calls * timing.time_us
-    return timing.calls * (max(0.0, timing.time_us - launch.empty_us) + launch.node_us)
+    fixed = max(0.0, launch.empty_us - launch.node_us)
+    return timing.calls * max(launch.node_us, timing.time_us - fixed / max(1, timing.nodes))
 
 
 def sequence_us(timings: Iterable[Timing], launch: Launch | None) -> float:

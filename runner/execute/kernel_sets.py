@@ -64,8 +64,9 @@ class _Set:
     @property
     def timings(self) -> tuple[Timing, ...]:
         return tuple(
-            Timing(one.result.variant, one.result.metrics["time_us"], one.result.metrics["calls"], one.source)
+            Timing(one.result.variant, metrics["time_us"], metrics["calls"], one.source, int(metrics.get("nodes", 0)))
             for one in self.found
+            for metrics in (one.result.metrics,)
         )
 
     @property

@@ -53,11 +53,11 @@ def _block(phase: str, title: str, timings: tuple[Timing, ...], launch: Launch |
         )
         for one in sorted(timings, key=lambda one: -called_us(one, launch))
     )
-    lines = [f"{title.capitalize()}, each operator measured alone."]
+    lines = [f"{title.capitalize()}, each operator measured by itself."]
     if launch:
         lines.append(
-            f"A call counts with its time less {time(launch.empty_us)}, that of a kernel that does nothing, and "
-            f"{time(launch.node_us)} for a node of a graph ({launch.source})."
+            f"A kernel that does nothing takes {time(launch.empty_us)}, as a node of a graph {time(launch.node_us)} "
+            f"({launch.source}): the difference is taken off what was measured together."
         )
     head = ("operator", "calls", "one call", "all calls", "share", "measured by")
     return Block(f"Measured operators: {phase}", tuple(lines), head, rows, told=True)

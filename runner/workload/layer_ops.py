@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from runner.backend.base import Buffer
 from runner.workload.base import Context
@@ -11,18 +11,16 @@ from runner.workload.declared import BoundLaunch, prepared
 from runner.workload.decoder import Decoder
 from runner.workload.mini_llm import decode_pass, prompt_pass
 
-PHASES = ("decode", "prefill")
-
 
 class LayerOps:
-    """A step of ``decode_qkv`` is that operator of one layer for one token of every sequence, one of ``prefill_qkv``
-    for the prompts; operators that a pass has twice (norms) are taken once.
+    """A step of ``decode_logits`` is that operator for one token of every sequence, one of ``prefill_qkv`` that of the
+    first layer for the prompts. What a decode step does in every layer (``decode_qkv``) is a graph of that operator in
+    all held layers, so that a step is as many of them; so are the empty kernels of ``chain``.
 
-    A checked step runs the whole pass before, so that what is checked was computed by the launch that is timed.
+    A checked step runs whole passes before, so that what is checked was computed by the launches that are timed.
     """
 
     host_timed = False
-    units_per_step = 1
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -34,9 +32,10 @@ class LayerOps:
         rewind = self._decoder.rewind
         self._to_prompt, self._to_token = rewind("before_prompt"), rewind("prompt")
         self._to_timed = rewind("decode_at")
-        self._empty = self._decoder.empty()
-        self._chain: Captured | None = None
-        self._operators: Sequence[BoundLaunch] = ()
+        self.units_per_step = 1
+        """Calls of the operator in a step of the variant that was reset last."""
+        self._graphs: dict[str, Captured] = {}
+        self._timed: Callable[[], None] = lambda: None
         self._checked = False
 
     def prepare(self) -> None:
@@ -46,19 +45,19 @@ class LayerOps:
     def reset(self, variant: str) -> None:
         """Reads the prompts, and stands where the timed token does. Raises ``BackendError`` for what cannot be
         captured."""
-        phase, _, operator = variant.partition("_")
         self._checked = False
         self._whole("prefill")
         self._to_timed.enqueue()
         self._stream.synchronize()
-        if phase in PHASES:
-            named = [step.launch for step in self._steps[phase] if step.operator == operator]
-            self._operators = named[:1]
-        elif variant == "empty":
-            self._operators = [self._empty]
-        elif self._chain is None:
-            nodes = self._decoder.size("nodes")
-            self._chain = captured(self._stream, lambda: self._repeat(nodes))
+        launches = self._launches(variant)
+        self.units_per_step = len(launches) if variant in self._per_layer() else 1
+        if len(launches) == 1:
+            self._timed = launches[0].enqueue
+            return
+        if variant not in self._graphs:
+            self._graphs[variant] = captured(self._stream, lambda: _enqueue(launches))
+        graph = self._graphs[variant].graph
+        self._timed = lambda: graph.launch(self._stream)
 
     def step(self, variant: str) -> None:
         if self._checked:
@@ -66,15 +65,18 @@ class LayerOps:
             if not variant.startswith("prefill"):
                 self._whole("decode")
             self._to_timed.enqueue()  # the choice of a token has moved on
-        if variant == "chain" and self._chain is not None:
-            self._chain.graph.launch(self._stream)
-            return
-        for launch in self._operators:
-            launch.enqueue()
+        self._timed()
 
-    def _repeat(self, count: int) -> None:
-        for _ in range(count):
-            self._empty.enqueue()
+    def _launches(self, variant: str) -> list[BoundLaunch]:
+        """What a step consists of."""
+        phase, _, operator = variant.partition("_")
+        if phase not in self._steps:
+            return [self._decoder.empty()] * (self._decoder.size("nodes") if variant == "chain" else 1)
+        named = [step.launch for step in self._steps[phase] if step.operator == operator]
+        return named if phase == "decode" else named[:1]
+
+    def _per_layer(self) -> set[str]:
+        return {f"decode_{step.operator}" for step in self._steps["decode"] if step.part.startswith("layer_")}
 
     def _whole(self, phase: str) -> None:
         """A pass, up to the choice of the next token."""
@@ -91,6 +93,11 @@ class LayerOps:
         return {}
 
     def close(self) -> None:
-        if self._chain is not None:
-            self._chain.graph.free()
-            self._chain = None
+        for made in self._graphs.values():
+            made.graph.free()
+        self._graphs.clear()
+
+
+def _enqueue(launches: Sequence[BoundLaunch]) -> None:
+    for launch in launches:
+        launch.enqueue()

@@ -36,6 +36,10 @@ def test_a_prefill_ends_with_the_choice_of_the_first_token() -> None:
 
 def test_in_a_graph_a_node_takes_the_place_of_what_an_empty_kernel_costs() -> None:
     assert called_us(STEP[1], LAUNCH) == pytest.approx(24 * (10 - 2.5 + 1.5))
+    together = replace(STEP[1], nodes=4)
+    assert called_us(together, LAUNCH) == pytest.approx(24 * (10 - (2.5 - 1.5) / 4)), "four share what starting costs"
+    assert called_us(replace(together, time_us=1.0), LAUNCH) == pytest.approx(24 * 1.5)
+    assert called_us(STEP[1], Launch(1.0, 1.5, "x")) == 240, "a node that costs more than a launch takes nothing off"
     assert called_us(Timing("decode_norm", 2.0, 4, "x"), LAUNCH) == pytest.approx(4 * 1.5), "never less than nothing"
     assert called_us(STEP[1], None) == 240
 

@@ -100,6 +100,14 @@ def test_a_context_between_two_is_interpolated_and_said_so() -> None:
     assert "there are contexts of 80" in missing(low, wanted())
 
 
+def test_calls_that_were_measured_together_share_what_starting_costs() -> None:
+    found = experiment("a")
+    found[0].result.metrics["nodes"] = 4
+    made = kernels(found, wanted())
+    assert [one.nodes for one in made.decode] == [4, 0]
+    assert made.tpot_s == pytest.approx((24 * (10 - 0.5 / 4) + 79.5) * 1e-6)
+
+
 def test_a_prefill_is_of_the_prompt_itself() -> None:
     assert missing(experiment("a", prompt=32), wanted()).endswith("; there are prompts of 32")
     apart = kernels([*experiment("a", prompt=32), *experiment("b", 500)], wanted())

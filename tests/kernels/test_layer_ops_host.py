@@ -19,7 +19,7 @@ PREFILL = {"prefill_norm", "prefill_activation"}
 def params(name: str) -> dict[str, Any]:
     """As ``mini_llm`` is tested, with the layers that are meant."""
     found = {key: value for key, value in CONFIGURATIONS[name].items() if key not in ("L", "steps")}
-    return {**found, "layers": 3}
+    return {**found, "layers": 3, "L": 2}
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,11 @@ def test_every_operator_of_a_load_passes(name: str, absent: set[str]) -> None:
     expected = {f"decode_{one}" for one in operators | {"logits", "sampler"}}
     expected |= {f"prefill_{one}" for one in operators | {"rope"}}
     assert set(outcomes) == expected - absent | {"empty", "chain"}
-    assert made.symbols["L"] == 1
-    for outcome in outcomes.values():
-        assert outcome.units_per_step == 1
+    for name, outcome in outcomes.items():
+        nodes = made.variant(name).report.get("nodes", 1) if name != "chain" else 1
+        assert outcome.units_per_step == nodes, name
+        of_a_layer = name.startswith("decode_") and name[7:] not in ("embed", "logits", "sampler")
+        assert nodes == (4 if name == "decode_norm" else 2 if of_a_layer else 1), "a node for each held layer"
 
 
 def test_calls_of_a_pass() -> None:

@@ -46,7 +46,7 @@ def test_the_longest_operator_comes_first() -> None:
     decode = blocks["Measured operators: decode"]
     assert [row[0] for row in decode.rows] == ["decode_logits", "decode_qkv"]
     assert decode.rows[0] == ("decode_logits", "1.00", "80.0 µs", "78.0 µs", "70.9%", "job")
-    assert "less 3.00 µs" in decode.lines[1] and "run e and run g" in decode.lines[1]
+    assert "takes 3.00 µs, as a node of a graph 1.00 µs" in decode.lines[1] and "run e and run g" in decode.lines[1]
     plain = {block.title: block for block in page(made(None), []).blocks}["Measured operators: decode"]
     assert len(plain.lines) == 1 and plain.rows[0][3] == "80.0 µs"
 
