@@ -11,6 +11,7 @@
 // HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, WHOLE_TILES, KV, LAYOUT, TIED, MOST_SPLITS, RUN_TOKENS and RUN_SHARED are
 // compiled in. A bias that a model has not is a null pointer.
 #include "common/generator.cuh"
+#include "common/streamed.cuh"
 #include "decoder/attend.cuh"
 #include "decoder/few.cuh"
 #include "decoder/many.cuh"
@@ -188,6 +189,89 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_ga
             });
 }
 
+// ---- one token, int8 weights --------------------------------------------------------------------------------------------------
+// The same projections with weights streamed through shared memory (common/streamed.cuh): `team` warps share 16 rows.
+
+#if WEIGHTS == WEIGHTS_W8
+namespace {
+
+__device__ inline int padded(long long depth) { return static_cast<int>(weights::Tiled::tiles(depth)) * weights::kTile; }
+
+// A layer's projection of x(k), k < depth; of elements behind it rows hold zeros.
+template <class Row, class Input, class Store>
+__device__ inline void stream(const weights::Layer& of, long long tiles, long long depth, long long team, Row row, Input input, Store store) {
+    DYNAMIC_SHARED(streamed::Shared, shared);
+    const int whole = padded(depth);
+    streamed::project<true>(
+            *shared, of.weight, of.scale, tiles, whole, GROUP, static_cast<int>(team), row,
+            [&](unsigned short* high, unsigned short* low) {
+                const auto value = input();
+                for (int k = static_cast<int>(threadIdx.x); k < whole; k += streamed::kThreads) {
+                    convert::Bfloat16::split(k < depth ? value(k) : 0.0f, high[k], low[k]);
+                }
+            },
+            store);
+}
+
+// The token, normalised: what gives an element.
+__device__ inline auto normalised(const float* state, const float* factor, long long depth, float epsilon) {
+    __shared__ float scratch[streamed::kWarps];
+    const normalise::Moments of = normalise::of_row<streamed::kThreads>(state, depth, epsilon, scratch);
+    return [=](int k) { return of.apply(state[k], factor[k], normalise::kLayer ? factor[depth + k] : 0.0f); };
+}
+
+__device__ inline long long tiles_of(long long rows, long long each) { return (rows + each - 1) / each; }
+
+}  // namespace
+
+// qkv = W norm(state) + bias of the layer.
+extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_qkv_kernel(const void* weight, const float* scale,
+        const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long rows, long long depth,
+        long long team, float epsilon) {
+    stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
+            [&](long long tile, int r) { return tile * streamed::kRows + r < rows ? tile * streamed::kRows + r : rows - 1; },
+            [&] { return normalised(state, gamma + layer * normalise::kRows * depth, depth, epsilon); },
+            [&](long long tile, int r, float sum, float) {
+                const long long row = tile * streamed::kRows + r;
+                if (row < rows) qkv[row] = sum + bias_of(bias, layer, rows, row);
+            });
+}
+
+// state += W x + bias of the layer.
+extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_residual_kernel(const void* weight, const float* scale,
+        const float* bias, const float* x, float* state, long long layer, long long rows, long long depth, long long team) {
+    stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
+            [&](long long tile, int r) { return tile * streamed::kRows + r < rows ? tile * streamed::kRows + r : rows - 1; },
+            [&] { return [x](int k) { return x[k]; }; },
+            [&](long long tile, int r, float sum, float) {
+                const long long row = tile * streamed::kRows + r;
+                if (row < rows) state[row] += sum + bias_of(bias, layer, rows, row);
+            });
+}
+
+// out = silu(gate norm(state)) * (up norm(state)): a tile is eight rows of gate and the same of up; or gelu(up norm(state) + bias).
+extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_gate_up_kernel(const void* weight, const float* scale,
+        const float* bias, const float* gamma, const float* state, float* out, long long layer, long long rows, long long depth,
+        long long team, float epsilon) {
+    constexpr int kEach = streamed::kRows / kUp;
+    stream(weights::of_layer(weight, scale, layer, kUp * rows, depth), tiles_of(rows, kEach), depth, team,
+            [&](long long tile, int r) {
+                const long long row = tile * kEach + r % kEach;
+                return (row < rows ? row : rows - 1) + r / kEach * rows;
+            },
+            [&] { return normalised(state, gamma + layer * normalise::kRows * depth, depth, epsilon); },
+            [&](long long tile, int r, float sum, float below) {
+                const long long row = tile * kEach + r;
+                if (r >= kEach || row >= rows) return;
+                if constexpr (kGated) {
+                    out[row] = silu(sum) * below;
+                } else {
+                    out[row] = gelu(sum + bias_of(bias, layer, rows, row));
+                }
+            });
+}
+#endif
+
 // logits[i] = head . norm(state of token rows_of[i]); with TIED the head is the embedding.
 extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) logits_kernel(const weights::Table::Word* embedding,
         const weights::Table::Word* head, const float* gamma, const float* state, const int* rows_of, float* logits,
@@ -352,15 +436,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) many_norm_kernel(const fl
     __shared__ float scratch[kThreads / reduce::kWarp];
     const float* row = state + blockIdx.x * hidden;
     const float* factor = gamma + layer * normalise::kRows * hidden;
-    normalise::Moments of = {0.0f, 0.0f};
-    if constexpr (normalise::kLayer) {
-        of = normalise::moments_of<kThreads>(row, hidden, epsilon, scratch);
-    } else {
-        float sum = 0.0f;
-        for (long long i = threadIdx.x; i < hidden; i += kThreads) sum = fmaf(row[i], row[i], sum);
-        sum = held::block_sum_all<kThreads>(sum, scratch);
-        of.inverse = 1.0f / sqrtf(sum / static_cast<float>(hidden) + epsilon);
-    }
+    const normalise::Moments of = normalise::of_row<kThreads>(row, hidden, epsilon, scratch);
     for (long long i = threadIdx.x; i < hidden; i += kThreads) {
         const long long at = blockIdx.x * hidden + i;
         convert::Bfloat16::split(of.apply(row[i], factor[i], normalise::kLayer ? factor[hidden + i] : 0.0f), out[at], out[tokens * hidden + at]);

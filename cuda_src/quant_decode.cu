@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) gemv_q8_tens
                     convert::Bfloat16::split(x[k], high[k], low[k]);
                 }
             },
-            [&](long long tile, int r, float sum) {
+            [&](long long tile, int r, float sum, float) {
                 const long long row = tile * streamed::kRows + r;
                 if (row < rows) y[row] = sum;
             });

@@ -83,8 +83,8 @@ __device__ inline void multiply(float (&sum)[4], const uint4& low, const uint4& 
 }
 
 // `row(tile, r)` is the weight row of a tile's r-th sum, any that exists where there is none; `fill(high, low)` puts x into shared
-// memory, all threads together; `store(tile, r, sum)` takes the sums, once each. `depth` is a multiple of 128, `group` what shares
-// a scale, a multiple of 128, `team` a power of two up to kWarps.
+// memory, all threads together; `store(tile, r, sum, below)` takes each sum once, and with it, for r < 8, that of r + 8. `depth` is a
+// multiple of 128, `group` what shares a scale, a multiple of 128, `team` a power of two up to kWarps.
 template <bool kBiased, class Row, class Fill, class Store>
 __device__ inline void project(Shared& shared, const unsigned char* weight, const float* scale, long long tiles, int depth,
         int group, int team, Row row, Fill fill, Store store) {
@@ -152,11 +152,11 @@ __device__ inline void project(Shared& shared, const unsigned char* weight, cons
         }
         __syncthreads();
         const int of_team = static_cast<int>(threadIdx.x) / kRows, r = static_cast<int>(threadIdx.x) % kRows;
-        if (of_team < teams && of + of_team < tiles) {
-            float sum = 0.0f;
-            for (int w = 0; w < team; ++w) sum += shared.sums[side][of_team * team + w][r];
-            store(of + of_team, r, sum);
-        }
+        const bool mine = of_team < teams && of + of_team < tiles;
+        float sum = 0.0f;
+        for (int w = 0; mine && w < team; ++w) sum += shared.sums[side][of_team * team + w][r];
+        const float below = __shfl_down_sync(reduce::kAllLanes, sum, kRows / 2);
+        if (mine) store(of + of_team, r, sum, below);
         side = 1 - side;
     }
 }

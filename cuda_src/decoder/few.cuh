@@ -65,7 +65,7 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     if constexpr (kNorm && normalise::kLayer) {
         __shared__ float moments_scratch[kWarps];
 #pragma unroll
-        for (int t = 0; t < kTokens; ++t) moments[t] = normalise::moments_of<kThreads>(inputs[t], depth, epsilon, moments_scratch);
+        for (int t = 0; t < kTokens; ++t) moments[t] = normalise::of_row<kThreads>(inputs[t], depth, epsilon, moments_scratch);
     }
 #pragma unroll 1
     for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam) {

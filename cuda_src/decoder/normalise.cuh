@@ -18,19 +18,23 @@ constexpr bool kLayer = LAYOUT == LAYOUT_GPT2;
 constexpr int kRows = kLayer ? 2 : 1;  // of `depth` floats: factors, and shifts
 
 struct Moments {
-    float mean, inverse;  // inverse: 1 / standard deviation
+    float mean, inverse;  // inverse: 1 / standard deviation, or / root of the mean square about 0
     __device__ inline float apply(float value, float gain, float shift) const {
         return fmaf((value - mean) * inverse, gain, shift);
     }
 };
 
-// Mean and 1 / sqrt(variance + epsilon) of `row`, by a block of kThreads, for all of them.
+// Those of `row`, by a block of kThreads, for all of them; `scratch` holds kThreads / 32 values.
 template <int kThreads>
-__device__ inline Moments moments_of(const float* row, long long depth, float epsilon, float* scratch) {
-    float sum = 0.0f, squares = 0.0f;
-    for (long long i = threadIdx.x; i < depth; i += kThreads) sum += row[i];
-    const float mean = held::block_sum_all<kThreads>(sum, scratch) / static_cast<float>(depth);
-    __syncthreads();
+__device__ inline Moments of_row(const float* row, long long depth, float epsilon, float* scratch) {
+    float mean = 0.0f;
+    if constexpr (kLayer) {
+        float sum = 0.0f;
+        for (long long i = threadIdx.x; i < depth; i += kThreads) sum += row[i];
+        mean = held::block_sum_all<kThreads>(sum, scratch) / static_cast<float>(depth);
+        __syncthreads();
+    }
+    float squares = 0.0f;
     for (long long i = threadIdx.x; i < depth; i += kThreads) squares = fmaf(row[i] - mean, row[i] - mean, squares);
     const float variance = held::block_sum_all<kThreads>(squares, scratch) / static_cast<float>(depth);
     __syncthreads();

@@ -23,6 +23,10 @@ FEW_BLOCK, TABLE_ROWS = 128, 4
 ``cuda_src/decoder/few.cuh``."""
 MANY_TOKENS, MANY_ROWS = 128, 64
 """Tokens and rows of a block where they are many: ``cuda_src/decoder/many.cuh``."""
+STREAM_BLOCK, STREAM_ROWS, STREAM_WARPS = 512, 16, 16
+"""Threads of a block that streams weights, rows of a tile, and warps: ``cuda_src/common/streamed.cuh``."""
+STREAM_SHARED = STREAM_WARPS * 4 * (4 * 512 + 4 * STREAM_ROWS) + 2 * 4 * STREAM_WARPS * STREAM_ROWS
+"""Bytes of its shared memory beside both halves of what is multiplied."""
 SAMPLE_BLOCK = 1024
 NOWHERE = np.uint64(0)
 """A null pointer."""
@@ -98,6 +102,7 @@ class Decoder:
         self._pages = (self.size("slot_pages"), self.size("pages"), self.size("page_tokens"))
         self._epsilon = float(symbols["eps"])
         self._gpt2 = bool(symbols["gpt2"])
+        self._shared = self.size("shared_limit") if self.size("streamed") else 0
 
     def size(self, name: str) -> int:
         """A symbol of the plan that is a whole number."""
@@ -160,9 +165,8 @@ class Decoder:
             arguments = (*weight, self._bias("qkv"), "halves", "qkv", layer, rows, self._hidden, this.tokens)
             yield Step(part, "qkv", self._launch("many_project_kernel", _tiles(rows, this.tokens), BLOCK, *arguments))
             return
-        through = (*weight, self._bias("qkv"), "attention_norm", "state", "qkv")
-        few = (*through, layer, rows, self._hidden, this.tokens, self._epsilon)
-        yield Step(part, "qkv", self._launch("few_qkv_kernel", self._few(rows, this.tokens), FEW_BLOCK, *few))
+        through = (*weight, self._bias("qkv"), "attention_norm", "state", "qkv", layer, rows)
+        yield Step(part, "qkv", self._single("qkv", this, rows, self._hidden, *through, end=(self._epsilon,)))
 
     def _attention(self, this: Pass, layer: int, many: bool, part: str) -> Iterator[Step]:
         heads, kv_heads = self._heads
@@ -195,22 +199,22 @@ class Decoder:
             blocks = _blocks(rows * this.tokens)
             yield Step(part, "activation", self._launch("many_activation_kernel", blocks, BLOCK, *activation))
             return
-        through = (*weight, self._bias("up"), "mlp_norm", "state", "gated")
-        few = (*through, layer, rows, self._hidden, this.tokens, self._epsilon)
-        grid = self._few(self.size("up_rows"), this.tokens)
-        yield Step(part, "gate_up", self._launch("few_gate_up_kernel", grid, FEW_BLOCK, *few))
+        through = (*weight, self._bias("up"), "mlp_norm", "state", "gated", layer, rows)
+        up_rows = self.size("up_rows")
+        yield Step(
+            part, "gate_up", self._single("gate_up", this, up_rows, self._hidden, *through, end=(self._epsilon,))
+        )
 
     def _residual(
         self, this: Pass, layer: int, many: bool, part: str, name: str, depth: int, source: str
     ) -> Iterator[Step]:
         rows = self._hidden
-        weight, sizes = (*self._stored(name), self._bias(name)), (layer, rows, depth, this.tokens)
+        weight = (*self._stored(name), self._bias(name))
         if many:
-            arguments = (*weight, "halves", "state", *sizes)
+            arguments = (*weight, "halves", "state", layer, rows, depth, this.tokens)
             yield Step(part, name, self._launch("many_residual_kernel", _tiles(rows, this.tokens), BLOCK, *arguments))
             return
-        few = (*weight, source, "state", *sizes)
-        yield Step(part, name, self._launch("few_residual_kernel", self._few(rows, this.tokens), FEW_BLOCK, *few))
+        yield Step(part, name, self._single("residual", this, rows, depth, *weight, source, "state", layer, rows))
 
     def _norm(self, this: Pass, layer: int, part: str, gamma: str) -> Step:
         arguments = ("state", gamma, "halves", layer, self._hidden, this.tokens, self._epsilon)
@@ -219,6 +223,21 @@ class Decoder:
     def _stored(self, name: str) -> tuple[str, Value]:
         """A projection's weights and scales."""
         return (f"{name}_payload", f"{name}_scale") if self._scaled else (f"{name}_weight", NOWHERE)
+
+    def _single(
+        self, kind: str, this: Pass, rows: int, depth: int, *through: Value, end: tuple[Value, ...] = ()
+    ) -> BoundLaunch:
+        """A projection of few tokens, ``rows`` by ``depth``; that of one token may stream its weights."""
+        whole = -(-depth // 128) * 128
+        shared = STREAM_SHARED + 4 * whole
+        if this.tokens > 1 or shared > self._shared:
+            grid = self._few(rows, this.tokens)
+            return self._launch(f"few_{kind}_kernel", grid, FEW_BLOCK, *through, depth, this.tokens, *end)
+        team = next(warps for warps in (16, 8, 4, 2, 1) if warps == 1 or whole >= 128 * warps)
+        tiles = -(-rows // STREAM_ROWS)
+        grid = min(-(-tiles * team // STREAM_WARPS), self.size("sms")), 1, 1
+        arguments = (*through, depth, team, *end)
+        return self._launch(f"streamed_{kind}_kernel", grid, STREAM_BLOCK, *arguments, shared=shared)
 
     def _bias(self, name: str) -> Value:
         """A projection's bias; of Llama's and Qwen2's layout only Q, K and V may have one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from runner.plan.planner import make_plan
 from runner.references.mini_llm import judged
 from runner.workload.base import Context, Ranges
 from runner.workload.declared import bind
-from runner.workload.mini_llm import MiniLlm
+from runner.workload.decoder import Decoder
+from runner.workload.mini_llm import MiniLlm, decode_pass, prompt_pass
 from tests.kernels.hosted import hosted, messages, programs
 from tests.kernels.plans import H200, HOST, SOURCES, config, plan
 
@@ -61,6 +63,21 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         **{"prompt": 2, "steps": 2, "tied": True, "page": 3},
     },
     "gpt2_w8a16": {**SMALL, "positions": 11, "weights": "w8a16", "kv": "int8", "h": 136, "I": 264, "L": 1, "prompt": 6},
+    # One token streams its weights: rows that end within a tile of 128, more rows than a tile has, groups of two tiles.
+    "w8a16_streamed": {
+        **SMALL,
+        **{"weights": "w8a16", "gemv": "streamed", "kv": "bf16", "B": 1, "h": 264, "I": 520, "group": 256, "prompt": 1},
+    },
+    "gpt2_streamed": {
+        **SMALL,
+        "positions": 9,
+        "weights": "w8a16",
+        "gemv": "streamed",
+        "B": 1,
+        "h": 136,
+        "I": 264,
+        "L": 1,
+    },
     # Many sequences of one token each.
     "w8a16_many": {
         **SMALL,
@@ -139,6 +156,22 @@ def test_figures_of_the_workload() -> None:
     assert spread["tpot_us_p50"] <= spread["tpot_us_p95"] <= spread["tpot_us_p99"]
     assert spread["nodes"] == made.variant("eager").report["launches_per_token"] == 5 * 2 + 3
     assert made.variant("graph").report["launches_per_token"] == 1
+
+
+@pytest.mark.parametrize(("wide", "streamed"), [(14336, True), (28672, False)])
+def test_what_does_not_fit_into_shared_memory_is_read_directly(wide: int, streamed: bool) -> None:
+    """Both halves of a long activation beside the weights on their way: of the down projection alone."""
+    made = plan("mini_llm", {**SMALL, "weights": "w8a16", "gemv": "streamed", "B": 1, "I": wide})
+    buffers = {buffer.name: buffer.name for buffer in made.buffers}
+    context: Any = SimpleNamespace(plan=made, streams=[None], buffers=buffers, function=lambda name: name)
+    decoder = Decoder(context)
+    kernels = {step.operator: str(step.launch.function) for step in decoder.steps(decode_pass(decoder))}
+    residual = "streamed_residual_kernel"
+    assert kernels["down"] == (residual if streamed else "few_residual_kernel")
+    assert (kernels["qkv"], kernels["out"], kernels["gate_up"]) == (
+        "streamed_qkv_kernel", residual, "streamed_gate_up_kernel",
+    )  # fmt: skip
+    assert {step.launch.function for step in decoder.steps(prompt_pass(decoder))} & {residual} == set()
 
 
 def test_many_tokens_take_more_launches() -> None:
@@ -272,6 +305,8 @@ def test_weights_are_the_models(model: str) -> None:
         ({"weights": "int7"}, "kernel.params.weights=int7: must be one of fp32, bf16, w8a16, w4a16"),
         ({"kv": "fp16"}, "kernel.params.kv=fp16: must be one of fp32, bf16, int8, fp8"),
         ({"positions": 7}, "the learned positions end before the longest sequence: T tokens with positions rows"),
+        ({"gemv": "streamed", "weights": "bf16"}, "gemv=streamed is of int8 weights and a single sequence"),
+        ({"gemv": "streamed", "weights": "w8a16", "B": 2}, "gemv=streamed is of int8 weights and a single sequence"),
         ({"group": 64}, "kernel.params.group=64: must be at least 128"),
         ({"group": 192}, "kernel.params.group=192: must be a multiple of 128"),
         ({"page": -1}, "kernel.params.page=-1: must be at least 0"),
