@@ -62,7 +62,7 @@ def test_the_groups_that_are_promised() -> None:
     assert options("profiler") == sorted(["none", "both", *PROFILERS])
     assert options("tracking") == ["mlflow", "none"]
     assert options("scale") == ["full", "smoke"]
-    assert len(options("model")) == 13
+    assert len(options("model")) == 16
 
 
 def test_studies_name_themselves_and_their_metrics(composer: Composer) -> None:

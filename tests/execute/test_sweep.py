@@ -122,12 +122,12 @@ def test_a_killed_worker_costs_one_experiment(tmp_path: Path) -> None:
 
     arguments = command("kernel=faulty", "kernel.params.fault=2,0", *QUICK, "timeout_s=60", "-m")
     child = subprocess.Popen(arguments, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     worker = None
     while worker is None:
         assert time.monotonic() < deadline
         for process in psutil.Process(child.pid).children(recursive=True):
-            if "runner.worker" in process.cmdline() and process.cpu_times().user > 1.5:
+            if "runner.worker" in process.cmdline() and process.cpu_times().user > 5:
                 worker = process
         time.sleep(0.1)
     worker.kill()
