@@ -64,7 +64,13 @@ class _Set:
     @property
     def timings(self) -> tuple[Timing, ...]:
         return tuple(
-            Timing(one.result.variant, metrics["time_us"], metrics["calls"], one.source, int(metrics.get("nodes", 0)))
+            Timing(
+                operator=one.result.variant,
+                time_us=metrics.get("call_us", metrics["time_us"]),
+                calls=metrics["calls"],
+                source=one.source,
+                nodes=int(metrics.get("nodes", 0)),
+            )
             for one in self.found
             for metrics in (one.result.metrics,)
         )

@@ -15,12 +15,13 @@ from runner.workload.mini_llm import decode_pass, prompt_pass
 class LayerOps:
     """A step of ``decode_logits`` is that operator for one token of every sequence, one of ``prefill_qkv`` that of the
     first layer for the prompts. What a decode step does in every layer (``decode_qkv``) is a graph of that operator in
-    all held layers, so that a step is as many of them; so are the empty kernels of ``chain``.
+    all held layers, so that a step is as many calls; so are the empty kernels of ``chain``.
 
     A checked step runs whole passes before, so that what is checked was computed by the launches that are timed.
     """
 
     host_timed = False
+    units_per_step = 1
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -32,8 +33,6 @@ class LayerOps:
         rewind = self._decoder.rewind
         self._to_prompt, self._to_token = rewind("before_prompt"), rewind("prompt")
         self._to_timed = rewind("decode_at")
-        self.units_per_step = 1
-        """Calls of the operator in a step of the variant that was reset last."""
         self._graphs: dict[str, Captured] = {}
         self._timed: Callable[[], None] = lambda: None
         self._checked = False
@@ -50,7 +49,6 @@ class LayerOps:
         self._to_timed.enqueue()
         self._stream.synchronize()
         launches = self._launches(variant)
-        self.units_per_step = len(launches) if variant in self._per_layer() else 1
         if len(launches) == 1:
             self._timed = launches[0].enqueue
             return
@@ -74,9 +72,6 @@ class LayerOps:
             return [self._decoder.empty()] * (self._decoder.size("nodes") if variant == "chain" else 1)
         named = [step.launch for step in self._steps[phase] if step.operator == operator]
         return named if phase == "decode" else named[:1]
-
-    def _per_layer(self) -> set[str]:
-        return {f"decode_{step.operator}" for step in self._steps["decode"] if step.part.startswith("layer_")}
 
     def _whole(self, phase: str) -> None:
         """A pass, up to the choice of the next token."""

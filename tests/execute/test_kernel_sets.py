@@ -102,7 +102,7 @@ def test_a_context_between_two_is_interpolated_and_said_so() -> None:
 
 def test_calls_that_were_measured_together_share_what_starting_costs() -> None:
     found = experiment("a")
-    found[0].result.metrics["nodes"] = 4
+    found[0].result.metrics |= {"nodes": 4, "time_us": 40.0, "call_us": 10.0}
     made = kernels(found, wanted())
     assert [one.nodes for one in made.decode] == [4, 0]
     assert made.tpot_s == pytest.approx((24 * (10 - 0.5 / 4) + 79.5) * 1e-6)

@@ -56,7 +56,7 @@ def added_up(found: list[dict[str, Any]], *names: str) -> float:
     node = metrics["chain"]["time_us"] / metrics["chain"]["nodes"]
     fixed = max(0.0, metrics["empty"]["time_us"] - node)
     return sum(
-        float(one["calls"] * max(node, one["time_us"] - fixed / one.get("nodes", 1)))
+        float(one["calls"] * max(node, one.get("call_us", one["time_us"]) - fixed / one.get("nodes", 1)))
         for name, one in metrics.items()
         if name.startswith(names)
     )
