@@ -190,18 +190,17 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_ga
 }
 
 // ---- one token, int8 weights --------------------------------------------------------------------------------------------------
-// The same projections with weights streamed through shared memory (common/streamed.cuh): `team` warps share 16 rows.
+// The same projections with weights streamed through shared memory (common/streamed.cuh): `team` warps share 16 rows. Never launched
+// for weights stored otherwise.
 
-#if WEIGHTS == WEIGHTS_W8
 namespace {
-
-__device__ inline int padded(long long depth) { return static_cast<int>(weights::Tiled::tiles(depth)) * weights::kTile; }
 
 // A layer's projection of x(k), k < depth; of elements behind it rows hold zeros.
 template <class Row, class Input, class Store>
 __device__ inline void stream(const weights::Layer& of, long long tiles, long long depth, long long team, Row row, Input input, Store store) {
+#if WEIGHTS == WEIGHTS_W8
     DYNAMIC_SHARED(streamed::Shared, shared);
-    const int whole = padded(depth);
+    const int whole = static_cast<int>(weights::Tiled::tiles(depth)) * weights::kTile;
     streamed::project<true>(
             *shared, of.weight, of.scale, tiles, whole, GROUP, static_cast<int>(team), row,
             [&](unsigned short* high, unsigned short* low) {
@@ -211,6 +210,7 @@ __device__ inline void stream(const weights::Layer& of, long long tiles, long lo
                 }
             },
             store);
+#endif
 }
 
 // The token, normalised: what gives an element.
@@ -270,7 +270,6 @@ extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_gat
                 }
             });
 }
-#endif
 
 // logits[i] = head . norm(state of token rows_of[i]); with TIED the head is the embedding.
 extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) logits_kernel(const weights::Table::Word* embedding,

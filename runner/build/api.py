@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +15,38 @@ from runner.build import cache, cuda, host
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.build.sources import closure, entry_points
 from runner.paths import cuda_src_dir
-from runner.plan.model import Plan, Unit
+from runner.plan.model import COMPANION, Plan, Unit
 
 FILLED = ("uniform", "integers", "constant")
 """Kinds of fill that the ``fill`` program writes; the others need no kernel."""
 
 
 def requests(plan: Plan) -> dict[str, BuildRequest]:
-    """What to compile for ``plan``, by module name: ``flush``, and ``main``, ``prepare``, ``fill`` as far as used.
+    """What to compile for ``plan``, by module name: ``flush``, and ``main``, ``prepare``, ``fill`` as far as used; of
+    what stands beside it the same under ``companion.…``.
 
     Raises ``CompileError`` when a source is missing or has no entry point.
     """
+    # A workload class declares no launches and may take any function of the main unit, and of a companion's.
+    wanted = _modules(plan, any(not variant.launches for variant in plan.variants))
+    if plan.variants:
+        wanted["flush"] = _request(plan, cuda_src_dir() / "common" / "flush.cu", "main", own=False)
+    if plan.companion is not None:
+        beside = replace(plan.companion, sanitize=plan.sanitize)
+        wanted |= {f"{COMPANION}{name}": request for name, request in _modules(beside, True).items()}
+    return wanted
+
+
+def _modules(plan: Plan, any_function: bool) -> dict[str, BuildRequest]:
+    """Of the family itself. ``any_function``: its main unit is needed whatever its launches name."""
     wanted: dict[str, BuildRequest] = {}
     launches = [launch for variant in plan.variants for launch in variant.launches]
-    # A workload class declares no launches and may take any function of the main unit.
-    own = any(not variant.launches for variant in plan.variants)
-    if plan.source and (own or any(launch.unit == "main" for launch in launches)):
+    if plan.source and (any_function or any(launch.unit == "main" for launch in launches)):
         wanted["main"] = _request(plan, Path(plan.source), "main")
     if plan.source and (plan.prepare or any(launch.unit == "prepare" for launch in launches)):
         wanted["prepare"] = _request(plan, Path(plan.source), "prepare")
     if any(buffer.fill.kind in FILLED for buffer in plan.buffers):
         wanted["fill"] = _request(plan, cuda_src_dir() / "common" / "fill.cu", "prepare", own=False)
-    if plan.variants:
-        wanted["flush"] = _request(plan, cuda_src_dir() / "common" / "flush.cu", "main", own=False)
     return wanted
 
 

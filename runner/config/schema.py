@@ -401,6 +401,19 @@ class VariantSpec:
 
 
 @dataclass
+class Companion:
+    """Another family beside this one, for a workload that needs a second model: its buffers, and its kernels."""
+
+    family: str = ""
+    """Option of ``kernel``; empty = there is none."""
+    model: str = ""
+    """Parameter of this family that names the other's model: an option of ``model``, or a file of weights. An empty
+    value leaves the companion out."""
+    params: dict[str, Any] = field(default_factory=dict)
+    """Its parameter → arithmetic over those of this family; every other is as its own file says."""
+
+
+@dataclass
 class Kernel:
     """A family."""
 
@@ -433,6 +446,7 @@ class Kernel:
     variants: dict[str, VariantSpec] = field(default_factory=dict)
     workload: dict[str, Any] = field(default_factory=dict)
     """``_target_`` of a registered workload class and its options; empty = launches as declared."""
+    companion: Companion = field(default_factory=Companion)
     samples: int = 0
     """Steps that are enough, without a warm-up, where ``measure.fixed`` does not ask for others: each is long and has
     its own statistics. 0 = as ``measure`` says."""

@@ -18,6 +18,7 @@ from runner.estimate import architecture
 from runner.estimate.kernels import Kernels
 from runner.estimate.model import Estimate
 from runner.execute import given_text, kernel_times, traces
+from runner.execute.companion import make_companion
 from runner.execute.estimating import make_estimate, make_estimate_plan, work_of
 from runner.execute.kernel_sets import Wanted
 from runner.execute.settings import measure_settings
@@ -102,9 +103,8 @@ def _categories(folders: Sequence[Path]) -> tuple[Path, ...]:
         raise FamilyError(str(error)) from error
 
 
-def _check_weights(config: Config, made: Plan) -> None:
+def _check_weights(path: str, made: Plan) -> None:
     """Where a parameter hands the file of weights to the family: refuses one that lacks what its buffers need."""
-    path = config.model.weights
     if path and path in made.params.values():
         weights.verify(path)
         for buffer in made.buffers:
@@ -146,9 +146,13 @@ def plan(experiment: Experiment, target: Target) -> None:
             experiment.plan = make_estimate_plan(config, target, experiment.estimate)
             return
         config = traces.read(given_text.with_text(config, experiment.point.shown))
-        experiment.plan, experiment.left_out = make_plan(config, target, roots(experiment.point.config_dirs))
+        dirs = experiment.point.config_dirs
+        companion = make_companion(config, dirs, target, roots(dirs))
+        experiment.plan, experiment.left_out = make_plan(config, target, roots(dirs), companion)
         traces.check(experiment.plan, experiment.settings, config.timeout_s)
-        _check_weights(config, experiment.plan)
+        _check_weights(config.model.weights, experiment.plan)
+        if companion is not None:
+            _check_weights(str(companion.params.get("file", "")), companion)
         experiment.requests = requests(experiment.plan)
     except TooLarge as error:
         experiment.refused = (Status.OUT_OF_MEMORY, str(error))

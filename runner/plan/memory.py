@@ -27,8 +27,13 @@ def flush_bytes(l2_bytes: int, backend: BackendName) -> int:
 
 def memory_bytes(plan: Plan, device: int = 0) -> int:
     """What the experiment allocates on one of its devices: its buffers, and on the first the flush buffer."""
-    arrays = sum(nbytes(buffer) for buffer in plan.buffers if buffer.device == device)
+    arrays = sum(nbytes(buffer) for buffer in _buffers(plan) if buffer.device == device)
     return arrays + (flush_bytes(plan.target.l2_bytes, plan.target.backend) if device == 0 else 0)
+
+
+def _buffers(plan: Plan) -> tuple[Buffer, ...]:
+    """With those of what stands beside it."""
+    return (*plan.buffers, *(plan.companion.buffers if plan.companion else ()))
 
 
 def check_memory(plan: Plan) -> None:
@@ -39,7 +44,7 @@ def check_memory(plan: Plan) -> None:
     for index in range(len(plan.devices)):
         needed = memory_bytes(plan, index)
         if needed > available:
-            largest = max((buffer for buffer in plan.buffers if buffer.device == index), key=nbytes, default=None)
+            largest = max((buffer for buffer in _buffers(plan) if buffer.device == index), key=nbytes, default=None)
             what = f"; the largest buffer is {largest.name} {list(largest.dims)} {largest.dtype}" if largest else ""
             name = plan.target.title or plan.target.name
             raise TooLarge(

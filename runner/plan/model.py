@@ -206,6 +206,10 @@ class CommandPlan:
     """A server has this long to end after SIGTERM."""
 
 
+COMPANION = "companion."
+"""How names of a companion's buffers and programs begin where they stand among those of its plan."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """One fully resolved experiment."""
@@ -243,6 +247,8 @@ class Plan:
     """Compile with the address sanitizer (host backend)."""
     shape_line: str = ""
     """One line that says the sizes, printed after the checks."""
+    companion: Plan | None = None
+    """What stands beside it, with buffers and programs of its own and no variants."""
     command: CommandPlan | None = None
     """``kernel=command``: the program that is run instead of kernels; such a plan never goes to a worker."""
 

@@ -19,17 +19,19 @@ WORKLOADS = ("runner.workload.",)
 """``_target_`` prefixes that may be instantiated."""
 
 
-def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Plan, dict[str, str]]:
+def make_plan(
+    config: Config, target: Target, roots: Sequence[Path], companion: Plan | None = None
+) -> tuple[Plan, dict[str, str]]:
     """Resolves one experiment.
 
-    ``roots`` are folders searched for the family's ``.cu`` and a reference given as a file.
-    Returns the plan and the variants left out, name → reason. Raises ``PlanError`` (the user's config; ``TooLarge``
-    for memory) or ``FamilyError`` (the family's YAML).
+    ``companion``, planned before, stands beside it: its symbols are known as ``companion_…``. ``roots`` are folders
+    searched for the family's ``.cu`` and a reference given as a file. Returns the plan and the variants left out, with
+    their reasons. Raises ``PlanError`` (the user's config; ``TooLarge`` for memory) or ``FamilyError`` (the YAML).
     """
     kernel = config.kernel
     _check_source(kernel)
     params = checked_parameters(kernel)
-    symbols = _symbols(kernel, params, target)
+    symbols = _symbols(kernel, params, target, companion)
     evaluate = Evaluator(symbols)
     for rule, message in kernel.require.items():
         if not evaluate.truth(rule, f"{kernel.name}: require"):
@@ -69,6 +71,7 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
         workload=_workload(kernel),
         sanitize=config.sanitize,
         shape_line=_filled_in(kernel, symbols),
+        companion=companion,
     )
     _check_devices(config, plan)
     check_memory(plan)  # before the launches: what is too large for a grid is too large for memory as a rule
@@ -76,9 +79,12 @@ def make_plan(config: Config, target: Target, roots: Sequence[Path]) -> tuple[Pl
     return plan, left_out
 
 
-def _symbols(kernel: Kernel, params: dict[str, Value], target: Target) -> dict[str, Value]:
+def _symbols(kernel: Kernel, params: dict[str, Value], target: Target, companion: Plan | None) -> dict[str, Value]:
+    beside = companion.symbols if companion else {}
     symbols: dict[str, Value] = {
         **params,
+        "has_companion": int(companion is not None),
+        **{f"companion_{name}": value for name, value in beside.items()},
         "sms": target.sms or 1,
         "l2_bytes": target.l2_bytes,
         "memory_bytes": target.memory_bytes,

@@ -35,6 +35,7 @@ def from_dict(data: dict[str, Any]) -> Plan:
             "prepare": tuple(_launch(item) for item in data["prepare"]),
             "variants": tuple(_variant(item) for item in data["variants"]),
             "workload": WorkloadRef(**data["workload"]),
+            "companion": from_dict(data["companion"]) if data["companion"] else None,
         }
     )
 

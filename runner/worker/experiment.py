@@ -6,9 +6,9 @@ import importlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from runner.backend.base import (
     Stream,
     Unsupported,
 )
+from runner.check.case import Case
 from runner.check.compare import POISON
 from runner.check.fill import fill_launches
 from runner.check.verify import Verifier
@@ -35,7 +36,8 @@ from runner.measure.loop import measure
 from runner.measure.settings import MeasureSettings
 from runner.plan import dtypes
 from runner.plan.memory import nbytes
-from runner.plan.model import Plan
+from runner.plan.model import COMPANION, Plan
+from runner.plan.model import Buffer as PlannedBuffer
 from runner.profile import nvtx
 from runner.profile.names import range_name
 from runner.result import clock
@@ -45,6 +47,8 @@ from runner.worker.protocol import Outcome, ProfileRequest
 from runner.worker.recording import recorded, traced
 from runner.workload.base import Context, Ranges, Recording, Workload
 from runner.workload.declared import bind
+
+Named = TypeVar("Named")
 
 MAX_EVENTS = 1000
 """Events kept of one step."""
@@ -80,27 +84,42 @@ class Experiment:
         """Allocates and fills the buffers, loads the kernels and runs the workload's untimed part."""
         plan = self._plan
         with nvtx.range(f"{plan.phase}/{plan.kernel}/prepare"):
+            beside = plan.companion
             for buffer in plan.buffers:
-                self._buffers[buffer.name] = self._devices[buffer.device].allocate(nbytes(buffer))
+                self._buffers[buffer.name] = self._allocated(buffer)
+            for buffer in beside.buffers if beside else ():
+                self._buffers[COMPANION + buffer.name] = self._allocated(buffer)
             self._streams = [device.stream() for device in self._devices]
             self._connect()
             self._modules = [
                 {unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices
             ]
-            context = Context(plan, self._devices, self._streams, self._buffers, self._modules, self._ranges)
-            for buffer in plan.buffers:
-                if buffer.fill.kind == "zeros":
-                    self._streams[buffer.device].fill(self._buffers[buffer.name], 0)
-                if buffer.fill.kind == "reference":
-                    self._streams[buffer.device].write(
-                        self._buffers[buffer.name], self._verifier.case.stored(buffer.name)
-                    )
-                for launch in bind(context, fill_launches(plan, buffer)):
-                    launch.enqueue()
+            companion = None
+            if beside is not None:
+                modules = [_named_after(COMPANION, modules) for modules in self._modules]
+                companion = self._context(beside, _named_after(COMPANION, self._buffers), modules)
+                self._fill(companion, Case(beside))
+            context = replace(self._context(plan, self._buffers, self._modules), companion=companion)
+            self._fill(context, self._verifier.case)
             self._synchronize()
             self._workload = _workload_class(plan.workload.target)(context, **plan.workload.options)
             self._workload.prepare()
             self._synchronize()
+
+    def _allocated(self, buffer: PlannedBuffer) -> Buffer:
+        return self._devices[buffer.device].allocate(nbytes(buffer))
+
+    def _context(self, plan: Plan, buffers: Mapping[str, Buffer], modules: Sequence[Mapping[str, Module]]) -> Context:
+        return Context(plan, self._devices, self._streams, buffers, modules, self._ranges)
+
+    def _fill(self, context: Context, case: Case) -> None:
+        for buffer in context.plan.buffers:
+            if buffer.fill.kind == "zeros":
+                self._streams[buffer.device].fill(context.buffers[buffer.name], 0)
+            if buffer.fill.kind == "reference":
+                self._streams[buffer.device].write(context.buffers[buffer.name], case.stored(buffer.name))
+            for launch in bind(context, fill_launches(context.plan, buffer)):
+                launch.enqueue()
 
     def _connect(self) -> None:
         """Lets every device of the experiment address every other one's memory, where the machine allows it."""
@@ -264,6 +283,11 @@ class Experiment:
             stream.close()
         self._buffers.clear()
         self._streams.clear()
+
+
+def _named_after(prefix: str, values: Mapping[str, Named]) -> dict[str, Named]:
+    """Those whose names begin with ``prefix``, without it."""
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
 def _wrong(outcome: Outcome, checks: Sequence[CheckResult]) -> bool:

@@ -50,6 +50,8 @@ class Context:
     """Per device, by unit: ``modules[0]["main"]``."""
     ranges: Ranges = field(default_factory=_unseen)
     """Round parts of a step, where a profiler looks: ``with context.ranges("prefill"):``."""
+    companion: Context | None = None
+    """Of ``plan.companion``, on the same devices and streams."""
 
     def function(self, name: str, unit: str = "main", device: int = 0) -> Function:
         """An entry point loaded on the device at that position. Raises ``LaunchError`` naming those that exist."""

@@ -27,6 +27,12 @@ STREAM_BLOCK, STREAM_ROWS, STREAM_WARPS = 512, 16, 16
 """Threads of a block that streams weights, rows of a tile, and warps: ``cuda_src/common/streamed.cuh``."""
 STREAM_SHARED = STREAM_WARPS * 4 * (4 * 512 + 4 * STREAM_ROWS) + 2 * 4 * STREAM_WARPS * STREAM_ROWS
 """Bytes of its shared memory beside both halves of what is multiplied."""
+SINGLE = {
+    "qkv": ("few_qkv_kernel", "streamed_qkv_kernel"),
+    "residual": ("few_residual_kernel", "streamed_residual_kernel"),
+    "gate_up": ("few_gate_up_kernel", "streamed_gate_up_kernel"),
+}
+"""Projections of few tokens, and of one that streams its weights."""
 SAMPLE_BLOCK = 1024
 NOWHERE = np.uint64(0)
 """A null pointer."""
@@ -228,16 +234,17 @@ class Decoder:
         self, kind: str, this: Pass, rows: int, depth: int, *through: Value, end: tuple[Value, ...] = ()
     ) -> BoundLaunch:
         """A projection of few tokens, ``rows`` by ``depth``; that of one token may stream its weights."""
+        few, streamed = SINGLE[kind]
         whole = -(-depth // 128) * 128
         shared = STREAM_SHARED + 4 * whole
         if this.tokens > 1 or shared > self._shared:
             grid = self._few(rows, this.tokens)
-            return self._launch(f"few_{kind}_kernel", grid, FEW_BLOCK, *through, depth, this.tokens, *end)
+            return self._launch(few, grid, FEW_BLOCK, *through, depth, this.tokens, *end)
         team = next(warps for warps in (16, 8, 4, 2, 1) if warps == 1 or whole >= 128 * warps)
         tiles = -(-rows // STREAM_ROWS)
         grid = min(-(-tiles * team // STREAM_WARPS), self.size("sms")), 1, 1
         arguments = (*through, depth, team, *end)
-        return self._launch(f"streamed_{kind}_kernel", grid, STREAM_BLOCK, *arguments, shared=shared)
+        return self._launch(streamed, grid, STREAM_BLOCK, *arguments, shared=shared)
 
     def _bias(self, name: str) -> Value:
         """A projection's bias; of Llama's and Qwen2's layout only Q, K and V may have one."""

@@ -1,8 +1,10 @@
-"""Speculative decoding for ``kernel=mini_llm_spec``: the model's own first layers propose, all of them verify."""
+"""Speculative decoding for ``kernel=mini_llm_spec``: a small model, or the model's own first layers, propose; the whole
+model verifies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,20 +12,18 @@ import numpy.typing as npt
 from runner.backend.base import Buffer
 from runner.workload.base import Context
 from runner.workload.capture import Captured, captured
+from runner.workload.declared import prepared
 from runner.workload.decoder import Choice, Decoder, Pass
-from runner.workload.mini_llm import MiniLlm
+from runner.workload.mini_llm import MiniLlm, prompt_pass
+
+PROPOSED = ("draft_ids", "draft_position", "drafted")
+"""Buffers of the model's own that a draft beside it works on."""
 
 
-def draft_pass(decoder: Decoder) -> Pass:
-    """The next proposal of every sequence, by the first layers. Their part of the cache is the model's own: a key or
-    value of a layer is the same whether the layers above it are run or not."""
-    return Pass(
-        tokens=decoder.size("B"),
-        ids="draft_ids",
-        slot="each",
-        position="draft_position",
-        layers=decoder.size("draft_layers"),
-    )
+def draft_pass(decoder: Decoder, layers: int) -> Pass:
+    """The next proposal of every sequence, by the first ``layers`` (0 = all). Those of the model itself have their part
+    of its cache: a key or value of a layer is the same whether the layers above it are run or not."""
+    return Pass(tokens=decoder.size("B"), ids="draft_ids", slot="each", position="draft_position", layers=layers)
 
 
 def window_pass(decoder: Decoder) -> Pass:
@@ -58,11 +58,29 @@ class MiniLlmSpec(MiniLlm):
         drafted = Choice(ids="draft_ids", position="draft_position", tokens="drafted", first=0, last=capacity)
         # The window's choices are written down where they are accepted, not before.
         chosen = Choice("window_logits", "chosen", "window_position", first=capacity + 1)
-        self._draft = (*decoder.steps(draft_pass(decoder)), decoder.sample(self._batch, drafted))
+        beside = context.companion
+        self._beside = _with_proposals(beside, context) if beside else None
+        proposing = Decoder(self._beside) if self._beside else decoder
+        layers = 0 if self._beside else size("draft_layers")
+        self._draft = (*proposing.steps(draft_pass(proposing, layers)), proposing.sample(self._batch, drafted))
+        self._draft_prompt = tuple(proposing.steps(prompt_pass(proposing))) if self._beside else ()
+        self._draft_steps = size("draft_steps")
         self._verify = (*decoder.steps(window_pass(decoder)), decoder.sample(size("window_tokens"), chosen))
         self._to_draft = decoder.rewind("prompt", "draft_ids", "draft_position")
         self._gather, self._accept = decoder.window(), decoder.accept()
         self._round: Captured | None = None
+
+    def prepare(self) -> None:
+        """Quantises the weights, where they are, and those of a draft beside the model."""
+        super().prepare()
+        if self._beside:
+            prepared(self._beside)
+
+    def _prefill(self) -> None:
+        """A draft beside the model reads the prompts too."""
+        super()._prefill()
+        self._enqueue(self._draft_prompt)
+        self._stream.synchronize()
 
     def reset(self, variant: str) -> None:
         """Reads the prompts where they are not in the cache, and captures a token or a window: a second one, as kernels
@@ -100,7 +118,7 @@ class MiniLlmSpec(MiniLlm):
 
     def _enqueue_round(self) -> None:
         with self._context.ranges("draft"):
-            for _ in range(self._window - 1):
+            for _ in range(self._draft_steps):
                 self._enqueue(self._draft)
         with self._context.ranges("verify"):
             self._gather.enqueue()
@@ -140,3 +158,8 @@ class MiniLlmSpec(MiniLlm):
         if self._round is not None:
             self._round.graph.free()
             self._round = None
+
+
+def _with_proposals(beside: Context, context: Context) -> Context:
+    """The draft's context, with the buffers of the model's own that it works on."""
+    return replace(beside, buffers={**beside.buffers, **{name: context.buffers[name] for name in PROPOSED}})

@@ -15,6 +15,7 @@ from runner.check.case import Case
 from runner.config.compose import Composer
 from runner.config.study import expand
 from runner.estimate import model_file
+from runner.execute.companion import make_companion
 from runner.execute.targets import static_target
 from runner.paths import conf_dir, cuda_src_dir
 from runner.plan.model import Plan
@@ -111,17 +112,18 @@ FILES: list[tuple[Callable[[Path], tuple[Path, dict[str, Floats]]], Sequence[flo
 """What writes a file and says what is in it, and what the frequencies of rotary positions are divided by."""
 
 
-def planned(path: Path) -> Plan:
+def planned(path: Path, *lines: str) -> Plan:
     """As a command plans it."""
     composer()  # registers what composing needs
     loader = ConfigLoaderImpl(create_config_search_path(str(conf_dir())))
-    lines = ["kernel=mini_llm", "gpu=host", f"model.weights={path}", *LOAD]
-    (point,) = expand(Composer(loader, [], read_model=model_file.read), lines, sweep=False).points
-    return make_plan(point.config, static_target(point.config.gpu), (cuda_src_dir(),))[0]
+    given = ["kernel=mini_llm", "gpu=host", f"model.weights={path}", *LOAD, *lines]
+    (point,) = expand(Composer(loader, [], read_model=model_file.read), given, sweep=False).points
+    target, roots = static_target(point.config.gpu), (cuda_src_dir(),)
+    return make_plan(point.config, target, roots, make_companion(point.config, (), target, roots))[0]
 
 
-def generated(plan: Plan, variant: str) -> list[list[int]]:
-    """The tokens that a checked and timed variant left: (B, steps + 1)."""
+def generated(plan: Plan, variant: str) -> tuple[list[list[int]], dict[str, float]]:
+    """The tokens that a checked and timed variant left, (B, steps + 1), and its metrics."""
     backend = HostBackend()
     device = backend.open(0)
     experiment = Experiment(backend, [device], plan, programs(plan), {})
@@ -135,7 +137,7 @@ def generated(plan: Plan, variant: str) -> list[list[int]]:
         stream.synchronize()
         stream.close()
         tokens: list[list[int]] = found.tolist()
-        return tokens
+        return tokens, outcome.metrics
     finally:
         experiment.close()
         device.close()
@@ -177,7 +179,33 @@ def test_the_text_is_the_models(
     sizes = (L, HEADS, KV, D, 1e6, 1e-6, divisors)
     texts = [written(Decoder(stacked(stored), *sizes), prompt, 6)[0] for prompt in prompts]
     assert len({token for text in texts for token in text}) > 3, "a text that says something"
-    assert generated(plan, "request") == texts
+    assert generated(plan, "request")[0] == texts
+
+
+def drafted(folder: Path, draft: Path) -> tuple[bool, dict[str, float]]:
+    """Whether the text is the one without a draft, and the metrics of speculation."""
+    path, _ = llama_gguf(folder)
+    lines = ("kernel=mini_llm_spec", f"kernel.params.draft_model={draft}", "kernel.params.steps=9")
+    text, metrics = generated(planned(path, *lines), "spec")
+    return text == generated(planned(path, "kernel.params.steps=9"), "graph")[0], metrics
+
+
+def test_a_draft_that_is_the_model_itself_is_always_right(tmp_path: Path) -> None:
+    """Window after window: its own cache holds what was accepted, the last proposal of a window too."""
+    llama_gguf(tmp_path)
+    same, metrics = drafted(tmp_path, tmp_path / "m.gguf")
+    assert same
+    assert (metrics["acceptance_rate"], metrics["verifications"]) == (1.0, 3.0)
+
+
+def test_another_draft_does_no_harm(tmp_path: Path) -> None:
+    """A model of another kind with other weights and sizes, as a small one has them."""
+    (tmp_path / "draft").mkdir()
+    path, _ = qwen2_safetensors(tmp_path / "draft")
+    same, metrics = drafted(tmp_path, path)
+    assert same
+    assert 0 <= metrics["acceptance_rate"] < 1
+    assert metrics["verifications"] > 3
 
 
 def test_a_command_generates_from_a_file(tmp_path: Path) -> None:
