@@ -34,6 +34,8 @@ struct Shared {
     // and behind it the high halves of x, then the low ones
 };
 
+static_assert(sizeof(Shared) == 137216, "conf/kernel/quant_decode.yaml and parts/decoder.yaml count with this size");
+
 // Where a warp is: its `group` of 128 elements of a tile of rows.
 struct Place {
     long long tile;

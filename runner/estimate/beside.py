@@ -163,7 +163,7 @@ def _open(said: float, measured: float) -> str:
     gap = measured - said
     if gap >= 0:
         return f"{_ms(gap)} are not in the kernels: gaps between them, launches, the host"
-    return f"the kernels, each measured alone with empty caches, take {_ms(-gap)} more than among each other"
+    return f"the kernels, each measured by itself with cold weights, take {_ms(-gap)} more than among each other"
 
 
 def _reason(

@@ -128,15 +128,15 @@ def _model(header: Header, kind: str, path: Path) -> Model:
 def _rope(header: Header, kind: str, head_dim: int) -> dict[str, Any]:
     """Figures of the rotary positions, and ``norm_eps``. Llama 3.1's factors are a tensor, not keys."""
     key = f"{kind}.rope.scaling.type"
-    scaling = header.values.get(key, "none")
+    scaling = header.values.get(key, "")
     if not isinstance(scaling, str) or len(scaling) > _SHOWN:
         raise _wrong(header, key, scaling, "none, linear, yarn or longrope")
-    older = _real(header, f"{kind}.rope.scale_linear", 1.0)
+    factor = _real(header, f"{kind}.rope.scaling.factor", _real(header, f"{kind}.rope.scale_linear", 1.0))
     if scaling in ("", "none"):
-        scaling = ""
+        given, scaling = scaling, ""
         if "rope_freqs.weight" in header.tensors:
             scaling = "llama3"
-        elif older != 1:
+        elif factor != 1 and not given:  # a factor without a kind is linear
             scaling = "linear"
         elif _number(header, f"{kind}.rope.dimension_count", default=head_dim) != head_dim:
             scaling = "partial"
@@ -144,7 +144,7 @@ def _rope(header: Header, kind: str, head_dim: int) -> dict[str, Any]:
     return {
         "rope_theta": _real(header, f"{kind}.rope.freq_base", 10_000.0),
         "rope_scaling": scaling,
-        "rope_factor": _real(header, f"{kind}.rope.scaling.factor", older) if scaling == "linear" else 1.0,
+        "rope_factor": factor if scaling == "linear" else 1.0,
         "norm_eps": _real(header, f"{kind}.attention.{norm}", 1e-5),
     }
 

@@ -15,7 +15,7 @@ _NAME_LIMIT = 40
 
 
 def figures(fields: Fields, kind: str) -> dict[str, Any]:
-    """``rope_theta``, ``rope_scaling`` and ``norm_eps`` of the model type ``kind``."""
+    """``rope_theta``, ``rope_scaling`` with its factors, and ``norm_eps`` of the model type ``kind``."""
     if kind == "gpt2":
         return {"norm_eps": fields.real("layer_norm_epsilon", 1e-5)}
     newer = _section(fields, "rope_parameters")

@@ -19,7 +19,7 @@ AFTER_PREFILL = ("decode_logits", "decode_sampler")
 
 @dataclass(frozen=True)
 class Timing:
-    """One operator, measured alone."""
+    """One operator, measured by itself."""
 
     operator: str
     time_us: float
@@ -105,12 +105,14 @@ def between(context: float, below: Mapping[int, Sequence[Timing]]) -> tuple[Timi
     """A step at ``context`` tokens on the line through two measured contexts; operators are those of both.
 
     An attention that reads the cache once takes a time linear in it; the other operators do not depend on it, so that
-    the line gives their mean. Raises ``ValueError`` where the operators differ.
+    the line gives their mean. Raises ``ValueError`` where the operators differ, or how many were measured together.
     """
     (first, low), (last, high) = sorted(below.items())
     others = {timing.operator: timing for timing in high}
     if {timing.operator for timing in low} != set(others):
         raise ValueError(f"the steps at {first} and {last} tokens do not have the same operators")
+    if any(timing.nodes != others[timing.operator].nodes for timing in low):
+        raise ValueError(f"the steps at {first} and {last} tokens were not measured in the same way")
     share = (context - first) / (last - first)
     return tuple(_mixed(one, others[one.operator], share) for one in low)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,9 @@ from runner.plan.errors import FamilyError
 from runner.plan.expressions import Evaluator
 from runner.plan.model import Plan, Target
 from runner.plan.planner import make_plan
+
+_OPTION = re.compile(r"\w{1,100}")
+"""What an option may be called; anything else is a path."""
 
 
 def make_companion(config: Config, config_dirs: Sequence[Path], target: Target, roots: Sequence[Path]) -> Plan | None:
@@ -52,11 +56,15 @@ def make_companion(config: Config, config_dirs: Sequence[Path], target: Target, 
 
 def _model(folders: Sequence[Path], name: str, where: str) -> DictConfig:
     """An option of the ``model`` group, or what a file of weights says. Raises ``ConfigError``."""
-    found = option(folders, "model", name)
+    found = option(folders, "model", name) if _OPTION.fullmatch(name) else None
     if found is not None:
         return cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Model), found))
-    path = Path(name).expanduser().absolute()
-    if not path.exists():
+    try:
+        path = Path(name).expanduser().absolute()
+        there = path.exists()
+    except (OSError, RuntimeError, ValueError):  # too long a name, the home of nobody
+        there = False
+    if not there:
         raise ConfigError(f"{where}: an option of model, a .gguf or .safetensors file, or a folder of them")
     model = model_file.read(path)
     model.weights, model.config_json = str(path), ""

@@ -29,7 +29,7 @@ from runner.record.location import TrackingUnavailable, locate
 
 BECAUSE = f"estimate.efficiency={MEASURED}"
 LETTERS = {"layers" if letter == "L" else letter: key for letter, key in decoder.LETTERS.items()}
-"""Parameter of the family → key of ``model``. Of all ``layers`` it holds one: its ``L`` is not the model's."""
+"""Parameter of the family → key of ``model``. Of all ``layers`` it holds some: its ``L`` is not the model's."""
 
 
 def asked(config: Config) -> bool:
@@ -102,7 +102,8 @@ def to_measure(point: Point, needed: Wanted, missing: str) -> Point:
 
     Raises ``ConfigError`` with the command to run elsewhere, where the device is not here.
     """
-    lines = _overrides(point, needed)
+    config = _config(point, needed)
+    lines = _overrides(point, needed, config)
     reason = runs_here(needed.gpu)
     if reason:
         command = repeat_command(lines, point.options)
@@ -112,13 +113,13 @@ def to_measure(point: Point, needed: Wanted, missing: str) -> Point:
         )
     return replace(
         point,
-        config=_config(point, needed),
+        config=config,
         overrides=tuple(lines),
         folder=point.folder / FAMILY,
     )
 
 
-def _overrides(point: Point, needed: Wanted) -> list[str]:
+def _overrides(point: Point, needed: Wanted, config: Config) -> list[str]:
     """Lines that give the experiment again, from another folder and without the estimate's own keys."""
     told = ("model", "devices", "measure", "tracking", "timeout_s")
     kept = [
@@ -127,6 +128,7 @@ def _overrides(point: Point, needed: Wanted) -> list[str]:
         if line.lstrip("+").partition("=")[0].partition(".")[0] in told and not line.startswith("model.config_json")
     ]
     params = {**needed.letters, "prompt": str(needed.prompt), "context": str(needed.steps_at)}
+    params |= {key: str(config.kernel.params[key]) for key in ("L", "rope") if key in config.kernel.params}
     return [f"kernel={FAMILY}", f"gpu={needed.gpu}", *kept, *(f"kernel.params.{k}={v}" for k, v in params.items())]
 
 
@@ -137,6 +139,10 @@ def _config(point: Point, needed: Wanted) -> Config:
     for letter, value in needed.letters.items():
         merged.kernel.params[letter] = int(value) if value.isdigit() else value
     merged.kernel.params["prompt"], merged.kernel.params["context"] = needed.prompt, needed.steps_at
+    if "L" in merged.kernel.params:  # no more layers than there are
+        merged.kernel.params["L"] = min(merged.kernel.params["L"], int(needed.letters["layers"]))
+    if "rope" in merged.kernel.params:  # angles change no time, and a model without its file may lack what scales them
+        merged.kernel.params["rope"] = ""
     return to_experiment(merged)
 
 

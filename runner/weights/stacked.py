@@ -74,6 +74,7 @@ def verify(path: str) -> None:
     source = opened(path)
     for _ in _tensors(source):
         pass
+    rope_factors(path, source.model.head_dim // 2)
 
 
 def _tensors(source: Source) -> Iterator[Tensor]:

@@ -25,8 +25,6 @@ MANY_TOKENS, MANY_ROWS = 128, 64
 """Tokens and rows of a block where they are many: ``cuda_src/decoder/many.cuh``."""
 STREAM_BLOCK, STREAM_ROWS, STREAM_WARPS = 512, 16, 16
 """Threads of a block that streams weights, rows of a tile, and warps: ``cuda_src/common/streamed.cuh``."""
-STREAM_SHARED = STREAM_WARPS * 4 * (4 * 512 + 4 * STREAM_ROWS) + 2 * 4 * STREAM_WARPS * STREAM_ROWS
-"""Bytes of its shared memory beside both halves of what is multiplied."""
 SINGLE = {
     "qkv": ("few_qkv_kernel", "streamed_qkv_kernel"),
     "residual": ("few_residual_kernel", "streamed_residual_kernel"),
@@ -236,7 +234,7 @@ class Decoder:
         """A projection of few tokens, ``rows`` by ``depth``; that of one token may stream its weights."""
         few, streamed = SINGLE[kind]
         whole = -(-depth // 128) * 128
-        shared = STREAM_SHARED + 4 * whole
+        shared = self.size("stream_shared") + 4 * whole
         if this.tokens > 1 or shared > self._shared:
             grid = self._few(rows, this.tokens)
             return self._launch(few, grid, FEW_BLOCK, *through, depth, this.tokens, *end)

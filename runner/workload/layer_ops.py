@@ -17,7 +17,7 @@ class LayerOps:
     first layer for the prompts. What a decode step does in every layer (``decode_qkv``) is a graph of that operator in
     all held layers, so that a step is as many calls; so are the empty kernels of ``chain``.
 
-    A checked step runs whole passes before, so that what is checked was computed by the launches that are timed.
+    A checked step runs whole passes before: what is checked was computed by the same launches as those that are timed.
     """
 
     host_timed = False
@@ -85,7 +85,8 @@ class LayerOps:
         return {"tokens": self._context.buffers["tokens"]}
 
     def metrics(self, variant: str) -> Mapping[str, float]:
-        return {}
+        """Of a graph ``nodes``."""
+        return {"nodes": float(self._graphs[variant].graph.nodes)} if variant in self._graphs else {}
 
     def close(self) -> None:
         for made in self._graphs.values():

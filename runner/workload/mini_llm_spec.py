@@ -16,8 +16,8 @@ from runner.workload.declared import prepared
 from runner.workload.decoder import Choice, Decoder, Pass
 from runner.workload.mini_llm import MiniLlm, prompt_pass
 
-PROPOSED = ("draft_ids", "draft_position", "drafted")
-"""Buffers of the model's own that a draft beside it works on."""
+SHARED = ("prompt_ids", "draft_ids", "draft_position", "drafted")
+"""Buffers of the model's own that a draft beside it works on: the prompts, and what it proposes."""
 
 
 def draft_pass(decoder: Decoder, layers: int) -> Pass:
@@ -59,7 +59,7 @@ class MiniLlmSpec(MiniLlm):
         # The window's choices are written down where they are accepted, not before.
         chosen = Choice("window_logits", "chosen", "window_position", first=capacity + 1)
         beside = context.companion
-        self._beside = _with_proposals(beside, context) if beside else None
+        self._beside = _sharing(beside, context) if beside else None
         proposing = Decoder(self._beside) if self._beside else decoder
         layers = 0 if self._beside else size("draft_layers")
         self._draft = (*proposing.steps(draft_pass(proposing, layers)), proposing.sample(self._batch, drafted))
@@ -160,6 +160,6 @@ class MiniLlmSpec(MiniLlm):
             self._round = None
 
 
-def _with_proposals(beside: Context, context: Context) -> Context:
-    """The draft's context, with the buffers of the model's own that it works on."""
-    return replace(beside, buffers={**beside.buffers, **{name: context.buffers[name] for name in PROPOSED}})
+def _sharing(beside: Context, context: Context) -> Context:
+    """The draft's context, with those buffers of the model's own."""
+    return replace(beside, buffers={**beside.buffers, **{name: context.buffers[name] for name in SHARED}})

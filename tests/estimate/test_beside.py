@@ -134,7 +134,9 @@ def test_measured_kernels_stand_beside_the_levels_on_paper() -> None:
     assert one.metrics["ideal_tpot_ms"] == tpot.levels["ideal"]
     assert one.metrics["tpot_over_theory"] == pytest.approx(15.5 / 15)
     (faster,) = compared(by_kernels(), [run(tpot_ms=14.0)], MODEL).compared
-    assert faster.reason == "the kernels, each measured alone with empty caches, take 1 ms more than among each other"
+    assert (
+        faster.reason == "the kernels, each measured by itself with cold weights, take 1 ms more than among each other"
+    )
 
 
 def test_measured_kernels_do_not_tell_of_a_server() -> None:

@@ -270,6 +270,8 @@ def test_positions_and_norms(tmp_path: Path, keys: dict[str, Any], theta: float,
     [
         ({}, 1.0),
         ({"llama.rope.scale_linear": 4.0}, 4.0),
+        ({"llama.rope.scaling.factor": 4.0}, 4.0),
+        ({"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 4.0}, 1.0),
         ({"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 2.5}, 2.5),
         ({"llama.rope.scaling.type": "linear", "llama.rope.scale_linear": 4.0}, 4.0),
     ],

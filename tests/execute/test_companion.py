@@ -95,6 +95,8 @@ def test_a_file_is_a_model_with_its_weights(tmp_path: Path) -> None:
     ("params", "said"),
     [
         ({"draft_model": "llama3_2_1"}, "kernel.params.draft_model=llama3_2_1: an option of model, a .gguf or"),
+        ({"draft_model": "~nobody_of_that_name/m.gguf"}, "m.gguf: an option of model, a .gguf or"),
+        ({"draft_model": "x" * 300}, "x: an option of model, a .gguf or"),
         ({"draft_model": "qwen2_5_0_5b"}, "draft_model must have the same vocabulary V"),
         ({"draft_model": "mixtral_8x7b"}, "kernel=mini_llm: the model must be of Llama's, Qwen2's or GPT-2's kind"),
     ],

@@ -19,6 +19,7 @@ USER = ROOT / "tests" / "families"
 SMALLER = {
     "mini_llm": ("kernel.params.L=1", "kernel.params.prompt=5", "kernel.params.steps=2"),
     "layer_ops": ("kernel.params.B=17", "kernel.params.prompt=5"),
+    "quant_decode": ("kernel.params.group=128",),
 }
 """Where the reference of the default size takes more than minutes, or a variant would be left out."""
 
@@ -45,6 +46,32 @@ def test_every_variant_passes(tmp_path: Path, family: str, shape: str) -> None:
         assert result["status"] == "PASSED", result["message"]
         assert result["quality"] != "ABOVE_PEAK", result["warnings"]
         assert result["metrics"]["time_us"] > 0
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("model=llama3_2_1b", "kernel.params.weights=w8a16", "kernel.params.gemv=streamed"),
+        ("model=qwen2_5_0_5b", "kernel.params.weights=w8a16", "kernel.params.gemv=streamed"),
+        ("model=gpt2_small", "kernel.params.weights=bf16"),
+        ("model=gpt2_small", "kernel.params.weights=w8a16"),
+        ("model=gpt2_small", "kernel.params.weights=w8a16", "kernel.params.gemv=streamed"),
+    ],
+    ids=" ".join,
+)
+def test_decoders_pass_in_other_ways(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    sizes = ("kernel.params.L=2", "kernel.params.prompt=20", "kernel.params.steps=4")
+    code, output, results = run(tmp_path, "kernel=mini_llm", *lines, *sizes, "measure=quick", "tracking=none")
+    assert code == 0, output
+    assert {result["status"] for result in results} == {"PASSED"}
+
+
+def test_a_draft_that_is_the_model_itself_is_right(tmp_path: Path) -> None:
+    lines = ("model=qwen2_5_0_5b", "kernel.params.draft_model=qwen2_5_0_5b", "kernel.params.steps=12")
+    code, output, results = run(tmp_path, "kernel=mini_llm_spec", *lines, "measure=quick", "tracking=none")
+    assert code == 0, output
+    (rate,) = (result["metrics"]["acceptance_rate"] for result in results if result["variant"] == "spec")
+    assert rate > 0.8, "but where rounding decides between two tokens"
 
 
 def test_faults_in_a_sweep_cost_only_themselves(tmp_path: Path) -> None:

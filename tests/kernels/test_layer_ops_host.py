@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from runner.workload.layer_ops import LayerOps
 from tests.kernels.hosted import hosted, messages
 from tests.kernels.plans import HOST, plan
 from tests.kernels.test_mini_llm_host import CONFIGURATIONS
@@ -36,9 +38,9 @@ def test_every_operator_of_a_load_passes(name: str, absent: set[str]) -> None:
     assert set(outcomes) == expected - absent | {"empty", "chain"}
     for name, outcome in outcomes.items():
         assert outcome.units_per_step == 1
-        nodes = made.variant(name).report.get("nodes", 1) if name != "chain" else 1
         of_a_layer = name.startswith("decode_") and name[7:] not in ("embed", "logits", "sampler")
-        assert nodes == (4 if name == "decode_norm" else 2 if of_a_layer else 1), "a node for each held layer"
+        nodes = 64 if name == "chain" else 4 if name == "decode_norm" else 2 if of_a_layer else None
+        assert outcome.metrics.get("nodes") == nodes, "a node for each held layer"
         assert ("call_us" in made.variant(name).timed) == of_a_layer
 
 
@@ -53,7 +55,16 @@ def test_calls_of_a_pass() -> None:
     assert sum(count == 3 for count in calls.values()) == len(calls) - 8
     # A token of mini_llm is as many launches: those of its layers, and what surrounds them.
     assert sum(count for name, count in calls.items() if name.startswith("decode_")) == 8 * 3 + 3
-    assert made.variant("chain").report["nodes"] == 64
+    assert made.symbols["nodes"] == 64
+
+
+def test_each_node_is_another_layer() -> None:
+    made = plan("layer_ops", {**params("bf16"), "L": 3}, HOST)
+    buffers = {buffer.name: buffer.name for buffer in made.buffers}
+    context: Any = SimpleNamespace(plan=made, streams=[None], buffers=buffers, function=lambda name: name)
+    launches = LayerOps(context)._launches("decode_out")
+    assert {str(launch.function) for launch in launches} == {"many_residual_kernel"}
+    assert [str(launch.arguments[5]) for launch in launches] == ["0", "1", "2"]
 
 
 def test_a_chain_is_many_empty_kernels() -> None:

@@ -17,6 +17,7 @@ NAMES = {
         "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn", "cublasLt_splitKreduce_kernel", "Marlin",
         "gemvNSP_kernel", "triton_tem_fused_mm_3", "few_qkv_kernel", "few_residual_kernel", "few_gate_up_kernel",
         "logits_kernel", "many_project_kernel", "many_residual_kernel",
+        "streamed_qkv_kernel", "streamed_residual_kernel", "streamed_gate_up_kernel",
     ],
     "attention": [
         "kv_scan_q8_kernel", "kv_attention_fp32_kernel", "grouped_kv_decode_scan_gqa_kernel", "attention_decode_kernel",
