@@ -148,4 +148,7 @@ def test_different_programs_share_the_threads(device: HostDevice) -> None:
     data = np.zeros(10_000, np.float32)
     call(device, device.load(compiled("atomics")), "add_one", (40, 1, 1), (256, 1, 1), [data, np.int64(10_000)])
     call(device, device.load(compiled("block")), "places", (9, 1, 1), (4, 1, 1), [np.zeros((36, 6), np.int32)])
-    assert psutil.Process().num_threads() <= before + device.info.sms - 1
+    until = time.monotonic() + 10
+    while psutil.Process().num_threads() > before + device.info.sms - 1:  # one that has just ended is still counted
+        assert time.monotonic() < until
+        time.sleep(0.05)
