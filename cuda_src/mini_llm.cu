@@ -229,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_qkv
         const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long rows, long long depth,
         long long team, float epsilon) {
     stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
-            [&](long long tile, int r) { return tile * streamed::kRows + r < rows ? tile * streamed::kRows + r : rows - 1; },
+            [&](long long tile, int r) { return streamed::row_of(tile, r, rows); },
             [&] { return normalised(state, gamma + layer * normalise::kRows * depth, depth, epsilon); },
             [&](long long tile, int r, float sum, float) {
                 const long long row = tile * streamed::kRows + r;
@@ -241,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_qkv
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_residual_kernel(const void* weight, const float* scale,
         const float* bias, const float* x, float* state, long long layer, long long rows, long long depth, long long team) {
     stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
-            [&](long long tile, int r) { return tile * streamed::kRows + r < rows ? tile * streamed::kRows + r : rows - 1; },
+            [&](long long tile, int r) { return streamed::row_of(tile, r, rows); },
             [&] { return [x](int k) { return x[k]; }; },
             [&](long long tile, int r, float sum, float) {
                 const long long row = tile * streamed::kRows + r;

@@ -221,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) gemv_q8_tens
     const int depth = static_cast<int>(columns);
     streamed::project<false>(
             *shared, payload, scale, (rows + streamed::kRows - 1) / streamed::kRows, depth, GROUP, static_cast<int>(team),
-            [&](long long tile, int r) { return row_of(tile * streamed::kRows, r, rows); },
+            [&](long long tile, int r) { return streamed::row_of(tile, r, rows); },
             [&](unsigned short* high, unsigned short* low) {
                 for (int k = static_cast<int>(threadIdx.x); k < depth; k += streamed::kThreads) {
                     convert::Bfloat16::split(x[k], high[k], low[k]);

@@ -36,6 +36,11 @@ struct Shared {
 
 static_assert(sizeof(Shared) == 137216, "conf/kernel/quant_decode.yaml and parts/decoder.yaml count with this size");
 
+// The weight row of a tile's r-th sum, where tiles take the rows in turn: behind the end the last one again.
+__device__ inline long long row_of(long long tile, int r, long long rows) {
+    return tile * kRows + r < rows ? tile * kRows + r : rows - 1;
+}
+
 // Where a warp is: its `group` of 128 elements of a tile of rows.
 struct Place {
     long long tile;
@@ -74,7 +79,7 @@ __device__ inline void multiply(float (&sum)[4], const uint4& low, const uint4& 
         tensor::multiply(sum, a, b.x, b.y);
 #else
         float weight[2][4];
-        for (int r = 0; r < 2; ++r) convert::unpack_biased(kBiased ? words[r][q] : words[r][q] ^ 0x80808080u, weight[r]);
+        for (int r = 0; r < 2; ++r) kBiased ? convert::unpack_biased(words[r][q], weight[r]) : convert::unpack_int8(words[r][q], weight[r]);
         for (int i = 0; i < 4; ++i) {
             const float value = convert::Bfloat16::widen(at[i]) + convert::Bfloat16::widen(at[half + i]);
             sum[0] = fmaf(weight[0][i], value, sum[0]);

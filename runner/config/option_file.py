@@ -27,3 +27,9 @@ def option(folders: Sequence[Path], group: str, name: str) -> DictConfig | None:
         if read is None:
             raise FileNotFoundError(f"{path}: defaults: there is no {part}.yaml in {group}/")
     return cast(DictConfig, OmegaConf.merge(*(read for _, read in found if read is not None), own))
+
+
+def typed_option(folders: Sequence[Path], group: str, name: str, schema: type) -> DictConfig | None:
+    """``option``, with the types and defaults of the dataclass ``schema``."""
+    found = option(folders, group, name)
+    return None if found is None else cast(DictConfig, OmegaConf.merge(OmegaConf.structured(schema), found))

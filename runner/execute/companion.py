@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from runner.config.errors import ConfigError
 from runner.config.load import to_experiment
-from runner.config.option_file import option
+from runner.config.option_file import typed_option
 from runner.config.scale import cap_params, cap_sections
 from runner.config.schema import Config, Kernel, Model
 from runner.estimate import model_file
@@ -37,11 +37,11 @@ def make_companion(config: Config, config_dirs: Sequence[Path], target: Target, 
     if not name:
         return None
     folders = (*config_dirs, conf_dir())
-    family = option(folders, "kernel", spec.family)
+    family = typed_option(folders, "kernel", spec.family, Kernel)
     if family is None:
         raise FamilyError(f"{config.kernel.name}: companion.family={spec.family}: there is no such kernel")
     merged = cast(DictConfig, OmegaConf.structured(config))
-    merged.kernel = OmegaConf.merge(OmegaConf.structured(Kernel), family)
+    merged.kernel = family
     merged.model = _model(folders, name, f"kernel.params.{spec.model}={name}")
     cap_sections(merged, ("model",))
     merged.variants = []
@@ -56,9 +56,9 @@ def make_companion(config: Config, config_dirs: Sequence[Path], target: Target, 
 
 def _model(folders: Sequence[Path], name: str, where: str) -> DictConfig:
     """An option of the ``model`` group, or what a file of weights says. Raises ``ConfigError``."""
-    found = option(folders, "model", name) if _OPTION.fullmatch(name) else None
+    found = typed_option(folders, "model", name, Model) if _OPTION.fullmatch(name) else None
     if found is not None:
-        return cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Model), found))
+        return found
     try:
         path = Path(name).expanduser().absolute()
         there = path.exists()

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from runner.config.check_estimate import MEASURED
 from runner.config.errors import ConfigError
 from runner.config.load import to_experiment
-from runner.config.option_file import option
+from runner.config.option_file import typed_option
 from runner.config.points import Point
 from runner.config.repeat import repeat_command
 from runner.config.schema import Config, Kernel, Tracking
@@ -150,7 +150,7 @@ def _family(point: Point) -> DictConfig:
     """As its YAML says it, the user's own folders first; values of other sections are unresolved. Raises
     ``ConfigError`` where there is none."""
     folders = (*point.config_dirs, conf_dir())
-    found = option(folders, "kernel", FAMILY)
+    found = typed_option(folders, "kernel", FAMILY, Kernel)
     if found is None:
         raise ConfigError(f"{BECAUSE}: there is no kernel={FAMILY} in {', '.join(map(str, folders))}")
-    return cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Kernel), found))
+    return found

@@ -193,7 +193,6 @@ def drafted(folder: Path, draft: Path) -> tuple[bool, dict[str, float]]:
 
 def test_a_draft_that_is_the_model_itself_is_always_right(tmp_path: Path) -> None:
     """Window after window: its own cache holds what was accepted, the last proposal of a window too."""
-    llama_gguf(tmp_path)
     same, metrics = drafted(tmp_path, tmp_path / "m.gguf")
     assert same
     assert (metrics["acceptance_rate"], metrics["verifications"]) == (1.0, 3.0)
