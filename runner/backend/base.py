@@ -131,9 +131,20 @@ class Stream(Protocol):
     priority: int
 
     def launch(
-        self, function: Function, grid: Dim3, block: Dim3, shared_bytes: int, arguments: Sequence[Argument]
+        self,
+        function: Function,
+        grid: Dim3,
+        block: Dim3,
+        shared_bytes: int,
+        arguments: Sequence[Argument],
+        *,
+        programmatic: bool = False,
     ) -> None:
-        """Enqueues a kernel. Raises ``LaunchError`` when the configuration is impossible."""
+        """Enqueues a kernel. Raises ``LaunchError`` when the configuration is impossible.
+
+        A ``programmatic`` one waits by itself for what the kernel ahead of it writes (``cuda_src/common/overlap.cuh``):
+        in a graph it may start while that one still runs, where the device can do so.
+        """
         ...
 
     def write(self, target: Buffer, source: npt.NDArray[Any], offset: int = 0) -> None:

@@ -29,9 +29,12 @@ class BoundLaunch:
     block: Dim3
     shared_bytes: int
     arguments: tuple[Argument, ...]
+    programmatic: bool = False
+    """It waits by itself for what the kernel ahead of it writes: see ``Stream.launch``."""
 
     def enqueue(self) -> None:
-        self.stream.launch(self.function, self.grid, self.block, self.shared_bytes, self.arguments)
+        given = (self.function, self.grid, self.block, self.shared_bytes, self.arguments)
+        self.stream.launch(*given, programmatic=self.programmatic)
 
 
 def bind(context: Context, launches: Sequence[model.Launch]) -> tuple[BoundLaunch, ...]:

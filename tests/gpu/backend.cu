@@ -1,4 +1,5 @@
 // Small kernels for tests/gpu/test_backend.py.
+#include "common/overlap.cuh"
 #include "common/shared.cuh"
 
 extern "C" __global__ void empty() {}
@@ -21,6 +22,21 @@ extern "C" __global__ void spin(long long cycles) {
     const long long start = clock64();
     while (clock64() - start < cycles) {
     }
+}
+
+// x = 2 x + 1 once the kernel ahead has ended, which it may overlap. It keeps it waiting, and says when it began and went on.
+extern "C" __global__ void step(double* x, long long cycles, unsigned long long* times) {
+    unsigned long long began, went_on;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(began));
+    overlap::wait();
+    overlap::release();
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(went_on));
+    const long long start = clock64();
+    while (clock64() - start < cycles) {
+    }
+    x[0] = 2.0 * x[0] + 1.0;
+    times[0] = began;
+    times[1] = went_on;
 }
 
 extern "C" __global__ void reverse(float* out, const float* in, long long n) {

@@ -276,6 +276,36 @@ def test_a_graph_replays_what_was_captured(device: CudaDevice, module: CudaModul
     buffer.free()
 
 
+def test_programmatic_kernels_of_a_graph_overlap_and_keep_their_order(
+    device: CudaDevice, module: CudaModule, stream: CudaStream
+) -> None:
+    """Each starts while the one ahead still works, and goes on when that one has ended."""
+    step, count = module.function("step"), 8
+    x, times = device.allocate(8), [device.allocate(16) for _ in range(count)]
+    seen: dict[bool, list[int]] = {}
+    for programmatic in (False, True):
+        stream.begin_capture()
+        for each in times:
+            stream.launch(step, ONE, WARP, 0, (x, np.int64(100_000), each), programmatic=programmatic)
+        graph = stream.end_capture()
+        assert graph.nodes == count
+        stream.fill(x, 0)
+        graph.launch(stream)
+        value, stamps = np.empty(1), np.empty((count, 2), np.uint64)
+        stream.read(value, x)
+        for index, each in enumerate(times):
+            stream.read(stamps[index], each)
+        stream.synchronize()
+        graph.free()
+        assert value[0] == 2.0**count - 1.0
+        began, went_on = stamps.astype(np.int64).T
+        assert (np.diff(went_on) > 0).all()
+        seen[programmatic] = (began[1:] - went_on[:-1]).tolist()  # from the work of one to the beginning of the next
+    say("beginning after the kernel ahead went on", f"{seen} ns")
+    if device.programmatic:
+        assert max(seen[True]) < min(seen[False]), "none waited for the end of the one ahead"
+
+
 def test_a_capture_across_two_streams(device: CudaDevice, module: CudaModule, stream: CudaStream) -> None:
     side, fork, join = device.stream(), device.event(), device.event()
     empty = module.function("empty")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runner.backend.base import BackendError, Device, OutOfMemory
+from runner.backend.cuda import programmatic
 from runner.backend.cuda.current import Current
 from runner.backend.cuda.errors import Errors
 from runner.backend.cuda.holding import Holds, Word
@@ -40,6 +41,7 @@ class CudaDevice:
         with errors.at(f"open device {ordinal}"):
             self.native = libraries.pycuda.Device(ordinal)
             self.info = device_info(libraries, errors, self.native, ordinal)
+            self.programmatic = programmatic.possible(self.info)
             self._context = self.native.retain_primary_context()
             current.use(self._context)
         self.context_handle = int(self._context.handle)

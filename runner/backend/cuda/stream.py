@@ -21,6 +21,7 @@ from runner.backend.cuda.holding import Word
 from runner.backend.cuda.marks import CudaEvent, CudaGraph
 from runner.backend.cuda.memory import CudaBuffer
 from runner.backend.cuda.module import CudaFunction
+from runner.backend.cuda.programmatic import overlap_next
 
 if TYPE_CHECKING:
     from runner.backend.cuda.device import CudaDevice
@@ -65,9 +66,18 @@ class CudaStream:
             self._holds.command()
 
     def launch(
-        self, function: Function, grid: Dim3, block: Dim3, shared_bytes: int, arguments: Sequence[Argument]
+        self,
+        function: Function,
+        grid: Dim3,
+        block: Dim3,
+        shared_bytes: int,
+        arguments: Sequence[Argument],
+        *,
+        programmatic: bool = False,
     ) -> None:
         self.ready()
+        if programmatic and self._capturing and self._device.programmatic:
+            overlap_next(self._bindings, self._errors, self.handle)
         cast(CudaFunction, function).enqueue(self._native, grid, block, shared_bytes, arguments)
 
     def write(self, target: Buffer, source: npt.NDArray[Any], offset: int = 0) -> None:

@@ -125,9 +125,19 @@ class HostStream:
             self._queue.put(operation)
 
     def launch(
-        self, function: Function, grid: Dim3, block: Dim3, shared_bytes: int, arguments: Sequence[Argument]
+        self,
+        function: Function,
+        grid: Dim3,
+        block: Dim3,
+        shared_bytes: int,
+        arguments: Sequence[Argument],
+        *,
+        programmatic: bool = False,
     ) -> None:
-        """Enqueues a kernel. Raises ``LaunchError`` when configuration or arguments are impossible."""
+        """Enqueues a kernel; a ``programmatic`` one, too, starts when the one ahead has ended.
+
+        Raises ``LaunchError`` when configuration or arguments are impossible.
+        """
         own = cast(HostFunction, function)
         if own.device is not self.device:
             raise LaunchError(

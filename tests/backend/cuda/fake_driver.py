@@ -61,6 +61,8 @@ class Driver:
         self.stack: list[int] = []
         self.compute = (9, 0)
         self.names = {"scale"}
+        self.captured: list[str] = []
+        """Nodes that the next one of a capture follows."""
         self.word: npt.NDArray[np.uint32] | None = None
         self._next = 0x7000_0000
 
@@ -276,6 +278,15 @@ def _bindings(driver: Driver) -> SimpleNamespace:
         CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1),
         cuStreamBeginCapture=simple("cuStreamBeginCapture"),
         cuStreamEndCapture=simple("cuStreamEndCapture", "graph"),
+        cuStreamGetCaptureInfo=lambda stream: (
+            driver.code("cuStreamGetCaptureInfo", stream),
+            *("active", 1, "graph", driver.captured, [None] * len(driver.captured), len(driver.captured)),
+        ),
+        cuGraphNodeGetType=lambda node: (driver.code("cuGraphNodeGetType", node), node.partition(" ")[0]),
+        CUgraphNodeType=SimpleNamespace(CU_GRAPH_NODE_TYPE_KERNEL="kernel"),
+        CUgraphEdgeData=SimpleNamespace,
+        CUstreamUpdateCaptureDependencies_flags=SimpleNamespace(CU_STREAM_SET_CAPTURE_DEPENDENCIES=1),
+        cuStreamUpdateCaptureDependencies=simple("cuStreamUpdateCaptureDependencies"),
         cuGraphGetNodes=simple("cuGraphGetNodes", nodes, 4),
         cuGraphInstantiate=simple("cuGraphInstantiate", "executable"),
         cuGraphDestroy=simple("cuGraphDestroy"),

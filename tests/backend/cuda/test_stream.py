@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from runner.backend.base import BackendError, LaunchError, OutOfMemory
-from runner.backend.cuda import holding
+from runner.backend.cuda import holding, programmatic
 from runner.backend.cuda.backend import CudaBackend
 from runner.backend.cuda.device import CudaDevice
 from runner.backend.cuda.module import CudaFunction
@@ -228,6 +229,66 @@ def test_a_capture_becomes_a_graph(device: CudaDevice, driver: Driver) -> None:
     ]
     with pytest.raises(BackendError, match="after it was freed"):
         graph.launch(stream)
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["13", "12"])
+def test_a_programmatic_kernel_of_a_capture_may_overlap_the_kernel_ahead(
+    device: CudaDevice, driver: Driver, scale: CudaFunction, older: bool
+) -> None:
+    """Two releases of the bindings name the same calls differently."""
+    bindings = device.libraries.bindings
+    if older:
+        bindings.cuStreamGetCaptureInfo_v3 = bindings.__dict__.pop("cuStreamGetCaptureInfo")
+        bindings.cuStreamUpdateCaptureDependencies_v2 = bindings.__dict__.pop("cuStreamUpdateCaptureDependencies")
+    stream = device.stream()
+    stream.begin_capture()
+    driver.captured = ["kernel ahead"]
+    stream.launch(scale, (1, 1, 1), (1, 1, 1), 0, (), programmatic=True)
+    (found,) = (call[1:] for call in driver.calls if call[0] == "cuStreamUpdateCaptureDependencies")
+    handle, nodes, (edge,), count, flags = found
+    assert (handle, nodes, count, flags) == (stream.handle, ["kernel ahead"], 1, 1)
+    assert (edge.from_port, edge.type) == (1, 1)
+    assert driver.names_called()[-1] == "cuLaunchKernel"
+
+
+@pytest.mark.parametrize("ahead", [[], ["memcpy"], ["kernel a", "kernel b"]], ids=["nothing", "a copy", "two"])
+def test_what_does_not_follow_a_single_kernel_does_not_overlap(
+    device: CudaDevice, driver: Driver, scale: CudaFunction, ahead: list[str]
+) -> None:
+    stream = device.stream()
+    stream.begin_capture()
+    driver.captured = ahead
+    stream.launch(scale, (1, 1, 1), (1, 1, 1), 0, (), programmatic=True)
+    assert "cuStreamUpdateCaptureDependencies" not in driver.names_called()
+
+
+def test_without_a_capture_or_the_device_for_it_kernels_do_not_overlap(
+    device: CudaDevice, driver: Driver, scale: CudaFunction
+) -> None:
+    stream = device.stream()
+    driver.captured = ["kernel ahead"]
+    stream.launch(scale, (1, 1, 1), (1, 1, 1), 0, (), programmatic=True)
+    device.programmatic = False
+    stream.begin_capture()
+    stream.launch(scale, (1, 1, 1), (1, 1, 1), 0, (), programmatic=True)
+    assert "cuStreamGetCaptureInfo" not in driver.names_called()
+
+
+@pytest.mark.parametrize(
+    ("arch", "cuda", "possible"),
+    [("sm_90a", "13.0", True), ("sm_120a", "12.8", True), ("sm_90a", "12.2", False), ("sm_89", "13.0", False)],
+)
+def test_kernels_overlap_from_hopper_and_cuda_12_3_on(device: CudaDevice, arch: str, cuda: str, possible: bool) -> None:
+    assert programmatic.possible(replace(device.info, arch=arch, cuda=cuda)) is possible
+
+
+def test_a_refused_overlap_is_told(device: CudaDevice, driver: Driver, scale: CudaFunction) -> None:
+    stream = device.stream()
+    stream.begin_capture()
+    driver.captured = ["kernel ahead"]
+    driver.fail["cuStreamUpdateCaptureDependencies"] = CUresult.CUDA_ERROR_INVALID_VALUE
+    with pytest.raises(BackendError, match="cannot let two kernels overlap"):
+        stream.launch(scale, (1, 1, 1), (1, 1, 1), 0, (), programmatic=True)
 
 
 def test_a_broken_capture_is_a_launch_error(device: CudaDevice, driver: Driver) -> None:
