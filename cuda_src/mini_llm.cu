@@ -11,11 +11,11 @@
 // HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, WHOLE_TILES, KV, LAYOUT, TIED, MOST_SPLITS, RUN_TOKENS and RUN_SHARED are
 // compiled in. A bias that a model has not is a null pointer.
 #include "common/generator.cuh"
-#include "common/streamed.cuh"
 #include "decoder/attend.cuh"
 #include "decoder/few.cuh"
 #include "decoder/many.cuh"
 #include "decoder/sample.cuh"
+#include "decoder/streamed.cuh"
 
 #ifndef TIED
 #define TIED 0
@@ -58,6 +58,7 @@ __device__ inline cache::Cache cache_of(cache::Word* keys, cache::Word* values, 
 // state[t] = embedding of ids[t], and of its position where those are learned (else `positions` is null); a block a token.
 extern "C" __global__ void __launch_bounds__(kThreads) embed_kernel(const weights::Table::Word* embedding,
         const weights::Table::Word* positions, const int* ids, const int* position, float* state, long long hidden) {
+    overlap::wait();
     const long long t = blockIdx.x, id = ids[t], at = position[t];
     for (long long i = threadIdx.x; i < hidden; i += kThreads) {
         const float value = weights::widen(embedding[id * hidden + i]);
@@ -77,28 +78,30 @@ extern "C" __global__ void rewind_kernel(
 // What a launch costs by itself.
 extern "C" __global__ void empty_kernel() {}
 
-// scale[row, group] = largest magnitude / levels. A thread a group; `weight` as the original is held.
+// Scales of largest magnitude / levels, of layers of `each` rows. A thread a group; `weight` as the original is held.
 extern "C" __global__ void __launch_bounds__(kThreads) weight_scale_kernel(
-        const weights::Table::Word* weight, float* scale, long long rows, long long depth, float levels) {
-    const long long groups = (depth + GROUP - 1) / GROUP;
+        const weights::Table::Word* weight, float* scale, long long rows, long long each, long long depth, float levels) {
+    const long long groups = weights::Tiled::groups(depth);
     const long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= rows * groups) return;
     const long long row = at / groups, first = at % groups * GROUP;
     const long long end = first + GROUP < depth ? first + GROUP : depth;
     float largest = 0.0f;
     for (long long i = first; i < end; ++i) largest = fmaxf(largest, fabsf(weights::widen(weight[row * depth + i])));
-    scale[at] = largest / levels;
+    float* const of_layer = scale + row / each * weights::Tiled::scales(each, depth);
+    of_layer[weights::Tiled::scale_at(row % each, at % groups, depth)] = largest / levels;
 }
 
 // Payload of int8 (levels 127) or int4 (levels 7) in tiles, as decoder/weights.cuh says. A thread writes 16 bytes.
 extern "C" __global__ void __launch_bounds__(kThreads) quantize_weight_kernel(const weights::Table::Word* weight,
-        const float* scale, unsigned char* payload, long long rows, long long depth, long long levels) {
+        const float* scale, unsigned char* payload, long long rows, long long each_rows, long long depth, long long levels) {
     const bool wide = levels > 7;
     const long long count = wide ? 16 : 32, tiles = (depth + weights::kTile - 1) / weights::kTile;
     const long long each = tiles * weights::kTile / count;  // pieces of a row
     const long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= rows * each) return;
-    const long long row = at / each, piece = at % each, groups = (depth + GROUP - 1) / GROUP;
+    const long long row = at / each, piece = at % each;
+    const float* const of_layer = scale + row / each_rows * weights::Tiled::scales(each_rows, depth);
     unsigned char* to = payload + at * 16;
     for (int i = 0; i < count; ++i) {
         const long long e = wide ? weights::Int8::element(static_cast<int>(piece), i / 4) + i % 4
@@ -106,7 +109,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) quantize_weight_kernel(co
         int level = 0;
         if (e < depth) {
             level = convert::to_level(
-                    weights::widen(weight[row * depth + e]), scale[row * groups + e / GROUP], static_cast<int>(levels));
+                    weights::widen(weight[row * depth + e]),
+                    of_layer[weights::Tiled::scale_at(row % each_rows, e / GROUP, depth)], static_cast<int>(levels));
         }
         if (wide) {
             to[i] = static_cast<unsigned char>(level + 128);
@@ -190,81 +194,132 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_ga
 }
 
 // ---- one token, int8 weights --------------------------------------------------------------------------------------------------
-// The same projections with weights streamed through shared memory (common/streamed.cuh): `team` warps share 16 rows. Never launched
+// The same projections with weights streamed through shared memory (decoder/streamed.cuh): `team` warps share 16 rows. Never launched
 // for weights stored otherwise.
 
 namespace {
 
-// A layer's projection of x(k), k < depth; of elements behind it rows hold zeros.
-template <class Row, class Input, class Store>
-__device__ inline void stream(const weights::Layer& of, long long tiles, long long depth, long long team, Row row, Input input, Store store) {
+__device__ inline int tiles_of(int rows, int each) { return (rows + each - 1) / each; }
+
+// A layer's projection; `fill(input, whole)` makes the activations, zeros behind `depth`.
+template <class Row, class Fill, class Store>
+__device__ inline void stream(const weights::Layer& of, int tiles, int depth, int team, Row row, Fill fill, Store store) {
 #if WEIGHTS == WEIGHTS_W8
     DYNAMIC_SHARED(streamed::Shared, shared);
     const int whole = static_cast<int>(weights::Tiled::tiles(depth)) * weights::kTile;
-    streamed::project<true>(
-            *shared, of.weight, of.scale, tiles, whole, GROUP, static_cast<int>(team), row,
-            [&](unsigned short* high, unsigned short* low) {
-                const auto value = input();
-                for (int k = static_cast<int>(threadIdx.x); k < whole; k += streamed::kThreads) {
-                    convert::Bfloat16::split(k < depth ? value(k) : 0.0f, high[k], low[k]);
-                }
+    streamed::project(
+            *shared, of.weight, of.scale, tiles, whole, GROUP, team, row,
+            [&](const streamed::Input& input) {
+                overlap::wait();
+                fill(input, whole);
             },
             store);
 #endif
 }
 
-// The token, normalised: what gives an element.
-__device__ inline auto normalised(const float* state, const float* factor, long long depth, float epsilon) {
-    __shared__ float scratch[streamed::kWarps];
-    const normalise::Moments of = normalise::of_row<streamed::kThreads>(state, depth, epsilon, scratch);
-    return [=](int k) { return of.apply(state[k], factor[k], normalise::kLayer ? factor[depth + k] : 0.0f); };
-}
+// The token as the projection multiplies it. With RMSNorm that is gamma * state, and sums are divided by the root of the mean square
+// at the end, once the block has come together; with LayerNorm it is normalised before.
+class Normalised {
+public:
+    __device__ inline Normalised(const float* state, const float* gamma, long long depth, float epsilon, float (&scratch)[streamed::kWarps])
+        : state_(state), gamma_(gamma), depth_(static_cast<int>(depth)), epsilon_(epsilon), scratch_(scratch) {
+        for (int k = static_cast<int>(threadIdx.x) * 8; k < depth_; k += streamed::kThreads * 8) overlap::ahead(gamma + k);
+    }
 
-__device__ inline long long tiles_of(long long rows, long long each) { return (rows + each - 1) / each; }
+    __device__ inline void fill(const streamed::Input& input, int whole) {
+        if constexpr (normalise::kLayer) {
+            const normalise::Moments of = normalise::of_row<streamed::kThreads>(state_, depth_, epsilon_, scratch_);
+            const float* const rows[3] = {state_, gamma_, gamma_ + depth_};
+            streamed::fill(input, rows, depth_, whole, [&](const float4(&value)[3]) {
+                const float4 x = value[0], gain = value[1], shift = value[2];
+                return make_float4(of.apply(x.x, gain.x, shift.x), of.apply(x.y, gain.y, shift.y), of.apply(x.z, gain.z, shift.z),
+                        of.apply(x.w, gain.w, shift.w));
+            });
+        } else {
+            const float* const rows[2] = {state_, gamma_};
+            float squares = 0.0f;
+            streamed::fill(input, rows, depth_, whole, [&](const float4(&value)[2]) {
+                const float4 x = value[0], gain = value[1];
+                squares = fmaf(x.x, x.x, fmaf(x.y, x.y, fmaf(x.z, x.z, fmaf(x.w, x.w, squares))));
+                return make_float4(x.x * gain.x, x.y * gain.y, x.z * gain.z, x.w * gain.w);
+            });
+            squares = reduce::lanes_sum(squares);
+            if (threadIdx.x % reduce::kWarp == 0) scratch_[threadIdx.x / reduce::kWarp] = squares;
+        }
+    }
+
+    // What sums are multiplied by, when all threads have filled.
+    __device__ inline float factor() {
+        if constexpr (normalise::kLayer) return 1.0f;
+        if (factor_ == 0.0f) {
+            float squares = 0.0f;
+            for (int w = 0; w < streamed::kWarps; ++w) squares += scratch_[w];
+            factor_ = 1.0f / sqrtf(squares / static_cast<float>(depth_) + epsilon_);
+        }
+        return factor_;
+    }
+
+private:
+    const float *state_, *gamma_;
+    int depth_;
+    float epsilon_, factor_ = 0.0f;
+    float (&scratch_)[streamed::kWarps];
+};
 
 }  // namespace
 
 // qkv = W norm(state) + bias of the layer.
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_qkv_kernel(const void* weight, const float* scale,
-        const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long rows, long long depth,
+        const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long all_rows, long long all_depth,
         long long team, float epsilon) {
+    const int rows = static_cast<int>(all_rows), depth = static_cast<int>(all_depth);
+    __shared__ float scratch[streamed::kWarps];
+    Normalised token(state, gamma + layer * normalise::kRows * depth, depth, epsilon, scratch);
     stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
-            [&](long long tile, int r) { return streamed::row_of(tile, r, rows); },
-            [&] { return normalised(state, gamma + layer * normalise::kRows * depth, depth, epsilon); },
-            [&](long long tile, int r, float sum, float) {
-                const long long row = tile * streamed::kRows + r;
-                if (row < rows) qkv[row] = sum + bias_of(bias, layer, rows, row);
+            [=](int tile, int r) { return streamed::row_of(tile, r, rows); },
+            [&](const streamed::Input& input, int whole) { token.fill(input, whole); },
+            [&](int tile, int r, float sum, float) {
+                const int row = tile * streamed::kRows + r;
+                if (row < rows) qkv[row] = sum * token.factor() + bias_of(bias, layer, rows, row);
             });
 }
 
 // state += W x + bias of the layer.
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_residual_kernel(const void* weight, const float* scale,
-        const float* bias, const float* x, float* state, long long layer, long long rows, long long depth, long long team) {
+        const float* bias, const float* x, float* state, long long layer, long long all_rows, long long all_depth, long long team) {
+    const int rows = static_cast<int>(all_rows), depth = static_cast<int>(all_depth);
     stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
-            [&](long long tile, int r) { return streamed::row_of(tile, r, rows); },
-            [&] { return [x](int k) { return x[k]; }; },
-            [&](long long tile, int r, float sum, float) {
-                const long long row = tile * streamed::kRows + r;
+            [=](int tile, int r) { return streamed::row_of(tile, r, rows); },
+            [&](const streamed::Input& input, int whole) {
+                const float* const rows_of[1] = {x};
+                streamed::fill(input, rows_of, depth, whole, [](const float4(&value)[1]) { return value[0]; });
+            },
+            [&](int tile, int r, float sum, float) {
+                const int row = tile * streamed::kRows + r;
                 if (row < rows) state[row] += sum + bias_of(bias, layer, rows, row);
             });
 }
 
 // out = silu(gate norm(state)) * (up norm(state)): a tile is eight rows of gate and the same of up; or gelu(up norm(state) + bias).
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_gate_up_kernel(const void* weight, const float* scale,
-        const float* bias, const float* gamma, const float* state, float* out, long long layer, long long rows, long long depth,
+        const float* bias, const float* gamma, const float* state, float* out, long long layer, long long all_rows, long long all_depth,
         long long team, float epsilon) {
+    const int rows = static_cast<int>(all_rows), depth = static_cast<int>(all_depth);
+    __shared__ float scratch[streamed::kWarps];
+    Normalised token(state, gamma + layer * normalise::kRows * depth, depth, epsilon, scratch);
     constexpr int kEach = streamed::kRows / kUp;
     stream(weights::of_layer(weight, scale, layer, kUp * rows, depth), tiles_of(rows, kEach), depth, team,
-            [&](long long tile, int r) {
-                const long long row = tile * kEach + r % kEach;
+            [=](int tile, int r) {
+                const int row = tile * kEach + r % kEach;
                 return (row < rows ? row : rows - 1) + r / kEach * rows;
             },
-            [&] { return normalised(state, gamma + layer * normalise::kRows * depth, depth, epsilon); },
-            [&](long long tile, int r, float sum, float below) {
-                const long long row = tile * kEach + r;
+            [&](const streamed::Input& input, int whole) { token.fill(input, whole); },
+            [&](int tile, int r, float sum, float below) {
+                const int row = tile * kEach + r;
                 if (r >= kEach || row >= rows) return;
                 if constexpr (kGated) {
-                    out[row] = silu(sum) * below;
+                    const float factor = token.factor();
+                    out[row] = silu(sum * factor) * (below * factor);
                 } else {
                     out[row] = gelu(sum + bias_of(bias, layer, rows, row));
                 }
@@ -308,6 +363,17 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
     const float* row = qkv + t * (heads + 2 * kv_heads) * kDim;
     const float scale = 1.0f / sqrtf(static_cast<float>(kDim));
     const long long everything = gridDim.y * heads * kDim;
+    const long long begin = at * split / splits, end = at * (split + 1) / splits;
+    // Keys and values of the first tokens, a sector at a time, and the rotation.
+    constexpr int kSector = 32 / static_cast<int>(sizeof(cache::Word)), kSectors = (kDim + kSector - 1) / kSector;
+    const int tokens = static_cast<int>(end - begin < kAhead ? end - begin : kAhead);
+    for (int i = static_cast<int>(threadIdx.x); i < tokens * kSectors; i += attend::kThreads) {
+        const long long from = all.shape.row(of, kv_head, begin + i / kSectors) * kDim + i % kSectors * kSector;
+        overlap::ahead(all.keys + from);
+        overlap::ahead(all.values + from);
+    }
+    if (threadIdx.x * 4 < kPairs) overlap::ahead(rotation + at * kPairs + threadIdx.x * 4);
+    overlap::wait();
     Head query[kHeads];
     Online online[kHeads];
 #pragma unroll
@@ -321,7 +387,6 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
         }
         online[g].clear();
     }
-    const long long begin = at * split / splits, end = at * (split + 1) / splits;
 #pragma unroll 1
     for (long long j = begin + warp * kTogether; j < end; j += kWarps * kTogether) {
         Head key[kTogether], value[kTogether];
@@ -373,6 +438,7 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
         }
     }
     __syncthreads();
+    overlap::release();  // keys and values are here: weights may be asked for
     // A share's result: the weighted sum, then the largest score and the sum of weights. [token, head, split, D + 2]
     constexpr int kResult = kDim + 2;
     float* const results = partial + (t * heads + first_head) * splits * kResult;
@@ -647,6 +713,7 @@ extern "C" __global__ void __launch_bounds__(sample::kThreads) sample_kernel(con
     __shared__ unsigned long long candidates[kMost];
     __shared__ int bins[kBins], chosen[2];
     __shared__ float weights_of[kMost];
+    overlap::wait();
     const long long b = blockIdx.x;
     const float* row = logits + b * vocab;
     const long long at = static_cast<long long>(position[b]);

@@ -8,8 +8,6 @@
 // Otherwise payloads are in plain order and read element by element.
 #include "common/convert.cuh"
 #include "common/reduce.cuh"
-#include "common/shared.cuh"
-#include "common/streamed.cuh"
 
 #ifndef GROUP
 #define GROUP 128
@@ -211,26 +209,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) gemv_q8_ker
         const float* __restrict__ scale, const float* __restrict__ x, float* __restrict__ y, long long rows,
         long long columns) {
     gemv_quantized<Int8>(payload, scale, x, y, rows, static_cast<int>(columns));
-}
-
-// The same on tensor cores, for K a multiple of 256 and GROUP one of 128: payloads are interleaved then. `team` warps share 16 rows.
-extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) gemv_q8_tensor_kernel(const unsigned char* __restrict__ payload,
-        const float* __restrict__ scale, const float* __restrict__ x, float* __restrict__ y, long long rows, long long columns,
-        long long team) {
-    DYNAMIC_SHARED(streamed::Shared, shared);
-    const int depth = static_cast<int>(columns);
-    streamed::project<false>(
-            *shared, payload, scale, (rows + streamed::kRows - 1) / streamed::kRows, depth, GROUP, static_cast<int>(team),
-            [&](long long tile, int r) { return streamed::row_of(tile, r, rows); },
-            [&](unsigned short* high, unsigned short* low) {
-                for (int k = static_cast<int>(threadIdx.x); k < depth; k += streamed::kThreads) {
-                    convert::Bfloat16::split(x[k], high[k], low[k]);
-                }
-            },
-            [&](long long tile, int r, float sum, float) {
-                const long long row = tile * streamed::kRows + r;
-                if (row < rows) y[row] = sum;
-            });
 }
 
 // No minimum of blocks here: with one, the compiler unpacks further ahead than it has registers for.

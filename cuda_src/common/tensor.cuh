@@ -1,4 +1,4 @@
-// What the tensor cores of sm_80 and later are asked for: 16 x 8 sums of bfloat16 products in float32. TENSOR_CORES says whether
+// What the tensor cores of sm_80 and later are asked for: 16 x 8 sums of bfloat16 products in float32, or of int8 products in int32. TENSOR_CORES says whether
 // they are there; without them kernels multiply otherwise.
 #pragma once
 
@@ -18,6 +18,14 @@ __device__ inline void multiply(float (&sum)[4], const unsigned int (&a)[4], uns
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// sum += a b of a warp in integers: a is 16 x 32, b 32 x 8. A lane holds of `a` rows g and g + 8 at columns 4 t … 4 t + 3 (words 0 and
+// 1) and 4 t + 16 … (2 and 3), of `b` these rows of column g, and of the sums what it holds above.
+__device__ inline void multiply_int8(int (&sum)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 

@@ -32,6 +32,7 @@ constexpr float kNone = -3.402823466e38f;  // below every score
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * reduce::kWarp;
 constexpr int kTogether = kDim > 128 ? 2 : 4;  // tokens whose keys and values a warp reads at once
+constexpr int kAhead = 256;  // tokens whose keys and values a block asks for before the kernel ahead has ended
 constexpr int kShares = MOST_SPLITS;           // blocks that share a head's keys, at most
 constexpr int kBlocks = 1;  // all the registers there are: what it waits for are keys
 // A lane holds the pairs (i, i + D / 2) that RoPE turns together, for i = lane, lane + 32, …

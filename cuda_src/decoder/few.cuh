@@ -6,6 +6,7 @@
 // mean and variance.
 #pragma once
 
+#include "../common/overlap.cuh"
 #include "normalise.cuh"
 #include "weights.cuh"
 
@@ -54,8 +55,10 @@ __device__ inline void project(const void* weight, const float* scale, const flo
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
         from[r] = reinterpret_cast<const uint4*>(base + row(r) * bytes);
-        if constexpr (Type::kScaled) scales[r] = scale + row(r) * Type::groups(depth);
+        if constexpr (Type::kScaled) scales[r] = scale + Type::scale_at(row(r), 0, depth);
     }
+    overlap::wait();
+    overlap::release();
     const float* inputs[kTokens];
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) inputs[t] = x(t < tokens ? t : tokens - 1);  // of a tile that is not full the last again
@@ -75,7 +78,7 @@ __device__ inline void project(const void* weight, const float* scale, const flo
         float by[kRows];
         if constexpr (Type::kScaled) {
 #pragma unroll
-            for (int r = 0; r < kRows; ++r) by[r] = scales[r][Type::element(p, 0) / GROUP];
+            for (int r = 0; r < kRows; ++r) by[r] = scales[r][Type::element(p, 0) / GROUP * Type::kTogether];
         }
         float part[kRows][kTokens] = {};
 #pragma unroll

@@ -169,7 +169,7 @@ struct Activations {
 };
 
 // blockIdx.x is the tile of tokens, blockIdx.y that of rows: blocks that run together share the weights they read.
-// `store(token, row, value)` takes the sums, `scale` [rows, groups] is read for quantised weights.
+// `store(token, row, value)` takes the sums, `scale` is read for quantised weights.
 template <class Type, class Store>
 __device__ inline void project(const void* weight, const float* scale, const unsigned short* x, long long rows,
         long long depth, long long tokens, Store store) {
@@ -198,13 +198,13 @@ __device__ inline void project(const void* weight, const float* scale, const uns
             multiply(tile, token_of_warp, row_of_warp, part);
             const bool last = (from + kDepth) % GROUP == 0 || from + kDepth >= depth;
             if (last) {
-                const long long groups = weights::Tiled::groups(depth), group = from / GROUP;
+                const long long group = from / GROUP;
 #pragma unroll
                 for (int j = 0; j < kDown; ++j) {
 #pragma unroll
                     for (int e = 0; e < 2; ++e) {
                         const long long r = row + row_of_warp + j * 8 + lane % 4 * 2 + e;
-                        const float by = r < rows ? scale[r * groups + group] : 0.0f;
+                        const float by = r < rows ? scale[Type::scale_at(r, group, depth)] : 0.0f;
 #pragma unroll
                         for (int i = 0; i < kAcross; ++i) {
                             sum[i][j][e] = fmaf(part[i][j][e], by, sum[i][j][e]);

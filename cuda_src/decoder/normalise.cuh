@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../common/held_row.cuh"
+#include "../common/quads.cuh"
 
 #define LAYOUT_LLAMA 0
 #define LAYOUT_GPT2 1
@@ -24,18 +25,22 @@ struct Moments {
     }
 };
 
-// Those of `row`, by a block of kThreads, for all of them; `scratch` holds kThreads / 32 values.
+// Those of `row`, which begins on 16 bytes, by a block of kThreads, for all of them; `scratch` holds kThreads / 32 values.
 template <int kThreads>
 __device__ inline Moments of_row(const float* row, long long depth, float epsilon, float* scratch) {
+    const float* const rows[1] = {row};
     float mean = 0.0f;
     if constexpr (kLayer) {
         float sum = 0.0f;
-        for (long long i = threadIdx.x; i < depth; i += kThreads) sum += row[i];
+        quads::each<kThreads>(rows, static_cast<int>(depth), static_cast<int>(depth), [&](int, const float4(&x)[1]) { sum += x[0].x + x[0].y + x[0].z + x[0].w; });
         mean = held::block_sum_all<kThreads>(sum, scratch) / static_cast<float>(depth);
         __syncthreads();
     }
     float squares = 0.0f;
-    for (long long i = threadIdx.x; i < depth; i += kThreads) squares = fmaf(row[i] - mean, row[i] - mean, squares);
+    quads::each<kThreads>(rows, static_cast<int>(depth), static_cast<int>(depth), [&](int, const float4(&x)[1]) {
+        const float a = x[0].x - mean, b = x[0].y - mean, c = x[0].z - mean, d = x[0].w - mean;
+        squares = fmaf(a, a, fmaf(b, b, fmaf(c, c, fmaf(d, d, squares))));
+    });
     const float variance = held::block_sum_all<kThreads>(squares, scratch) / static_cast<float>(depth);
     __syncthreads();
     return {mean, 1.0f / sqrtf(variance + epsilon)};

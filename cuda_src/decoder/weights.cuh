@@ -3,7 +3,7 @@
 // Plain types (WEIGHTS_FP32, WEIGHTS_BF16) lie in order. The quantised ones (WEIGHTS_W8, WEIGHTS_W4) share a scale over each
 // GROUP elements of a row and lie in tiles of 128: the 16-byte piece p of a tile holds elements p * 4 … p * 4 + 3 of each
 // stretch of 32 (int8) or 16 (int4), so that the lanes that read neighbouring pieces read neighbouring activations.
-// A row that ends within a tile is filled up with zeros; WHOLE_TILES promises that none does. int8 is held as value + 128,
+// Scales of a group lie together for 8 rows. A row that ends within a tile is filled up with zeros; WHOLE_TILES promises that none does. int8 is held as value + 128,
 // int4 as value + 8, which are what a GPU unpacks in the fewest steps.
 #pragma once
 
@@ -47,8 +47,16 @@ struct Plain {
 
 struct Tiled {
     static constexpr bool kScaled = true;
+    static constexpr int kTogether = 8;  // rows whose scales of a group are neighbours
     static __device__ inline long long tiles(long long depth) { return (depth + kTile - 1) / kTile; }
     static __device__ inline long long groups(long long depth) { return (depth + GROUP - 1) / GROUP; }
+    // A layer's scales, counting the rows that fill up its last `kTogether`.
+    static __device__ inline long long scales(long long rows, long long depth) {
+        return (rows + kTogether - 1) / kTogether * kTogether * groups(depth);
+    }
+    static __device__ inline long long scale_at(long long row, long long group, long long depth) {
+        return (row / kTogether * groups(depth) + group) * kTogether + row % kTogether;
+    }
 };
 
 struct Int8 : Tiled {
@@ -99,7 +107,7 @@ struct Layer {
 
 __device__ inline Layer of_layer(const void* weight, const float* scale, long long layer, long long rows, long long depth) {
     return {static_cast<const unsigned char*>(weight) + layer * rows * Stored::row_bytes(depth),
-            Stored::kScaled ? scale + layer * rows * Stored::groups(depth) : nullptr};
+            Stored::kScaled ? scale + layer * Tiled::scales(rows, depth) : nullptr};
 }
 
 __device__ inline float widen(float value) { return value; }

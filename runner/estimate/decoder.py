@@ -19,9 +19,9 @@ LETTERS = {
     "V": "vocab",
 }
 """Its parameter → key of ``model``."""
-PLAINLY = {"page": "0", "top_k": "0", "gemv": "direct"}
-"""How it runs where an estimate is compared with it: a cache in one piece, the largest logit taken, each thread reading
-the weights it multiplies."""
+PLAINLY = {"page": "0", "top_k": "0", "gemv": "auto"}
+"""How it runs where an estimate is compared with it: a cache in one piece, the largest logit taken, weights read as it
+suits them."""
 _KINDS = (
     "MHA or GQA with rotary positions, a gated feed-forward part and no biases but those of Q, K and V; or, as GPT-2, "
     "with learned positions, biases everywhere and no gate"

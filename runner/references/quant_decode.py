@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runner.check.case import Case
     from runner.plan.model import Check
 
-LEVELS = {"q8_gemv": 127.0, "q8_tensor_gemv": 127.0, "q4_gemv": 7.0}
+LEVELS = {"q8_gemv": 127.0, "q4_gemv": 7.0}
 """Largest quantised magnitude by check; fp32_gemv is not quantised."""
 
 

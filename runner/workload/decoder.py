@@ -24,13 +24,20 @@ FEW_BLOCK, TABLE_ROWS = 128, 4
 MANY_TOKENS, MANY_ROWS = 128, 64
 """Tokens and rows of a block where they are many: ``cuda_src/decoder/many.cuh``."""
 STREAM_BLOCK, STREAM_ROWS, STREAM_WARPS = 512, 16, 16
-"""Threads of a block that streams weights, rows of a tile, and warps: ``cuda_src/common/streamed.cuh``."""
+"""Threads of a block that streams weights, rows of a tile, and warps: ``cuda_src/decoder/streamed.cuh``."""
 SINGLE = {
     "qkv": ("few_qkv_kernel", "streamed_qkv_kernel"),
     "residual": ("few_residual_kernel", "streamed_residual_kernel"),
     "gate_up": ("few_gate_up_kernel", "streamed_gate_up_kernel"),
 }
-"""Projections of few tokens, and of one that streams its weights."""
+"""Projections of few tokens, and of one whose weights are streamed."""
+PROGRAMMATIC = frozenset(
+    (
+        *("embed_kernel", "few_attention_kernel", "logits_kernel", "sample_kernel"),
+        *(name for names in SINGLE.values() for name in names),
+    )
+)
+"""Kernels of a few tokens, which wait by themselves for the one before: ``cuda_src/common/overlap.cuh``."""
 SAMPLE_BLOCK = 1024
 NOWHERE = np.uint64(0)
 """A null pointer."""
@@ -106,7 +113,7 @@ class Decoder:
         self._pages = (self.size("slot_pages"), self.size("pages"), self.size("page_tokens"))
         self._epsilon = float(symbols["eps"])
         self._gpt2 = bool(symbols["gpt2"])
-        self._shared = self.size("shared_limit") if self.size("streamed") else 0
+        self._stream_from = self.size("stream_from")
 
     def size(self, name: str) -> int:
         """A symbol of the plan that is a whole number."""
@@ -234,11 +241,12 @@ class Decoder:
         """A projection of few tokens, ``rows`` by ``depth``; that of one token may stream its weights."""
         few, streamed = SINGLE[kind]
         whole = -(-depth // 128) * 128
-        shared = self.size("stream_shared") + 4 * whole
-        if this.tokens > 1 or shared > self._shared:
+        shared = self.size("stream_shared") + 3 * whole + whole // 32
+        large = 0 < self._stream_from <= rows * depth
+        if not large or this.tokens > 1 or shared > self.size("shared_limit"):
             grid = self._few(rows, this.tokens)
             return self._launch(few, grid, FEW_BLOCK, *through, depth, this.tokens, *end)
-        team = next(warps for warps in (16, 8, 4, 2, 1) if warps == 1 or whole >= 128 * warps)
+        team = min(STREAM_WARPS, 1 << (whole // 128).bit_length() - 1)
         tiles = -(-rows // STREAM_ROWS)
         grid = min(-(-tiles * team // STREAM_WARPS), self.size("sms")), 1, 1
         arguments = (*through, depth, team, *end)
@@ -267,7 +275,7 @@ class Decoder:
     def _launch(self, name: str, grid: Dim3, block: int, *given: Value, shared: int = 0) -> BoundLaunch:
         function = self._context.function(name)
         arguments = tuple(self._argument(item) for item in given)
-        return BoundLaunch(self._stream, function, grid, (block, 1, 1), shared, arguments)
+        return BoundLaunch(self._stream, function, grid, (block, 1, 1), shared, arguments, name in PROGRAMMATIC)
 
     def _argument(self, item: Value) -> Argument:
         if isinstance(item, str):

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from runner.plan.planner import make_plan
-from tests.kernels.plans import FAMILIES, H200, SOURCES, WHOLE, config
+from tests.kernels.plans import FAMILIES, SOURCES, WHOLE, plan
 
 NVCC = shutil.which("nvcc")
 FIRST = "sm_90a"
@@ -52,7 +51,7 @@ _SEEN: dict[tuple[str, str, str], dict[str, tuple[int, int]]] = {}
 
 
 def require_registers_only(family: str, arch: str, folder: Path, params: Mapping[str, Any] | None = None) -> None:
-    made, _ = make_plan(config(family, {**WHOLE.get(family, {}), **(params or {})}), H200, [SOURCES])
+    made = plan(family, {**WHOLE.get(family, {}), **(params or {})})
     key = (made.source, arch, repr(sorted(made.defines.items())))
     if key not in _SEEN:
         _SEEN[key] = compiled(Path(made.source), arch, folder, made.defines)

@@ -11,8 +11,7 @@ import pytest
 from runner.config.errors import ConfigError
 from runner.plan.memory import nbytes
 from runner.plan.model import Launch, Plan
-from runner.plan.planner import make_plan
-from tests.kernels.plans import FAMILIES, H200, HOST, SOURCES, WHOLE, config, plan
+from tests.kernels.plans import FAMILIES, H200, HOST, SOURCES, WHOLE, plan
 
 SCALARS = {"long long": "int64", "float": "float32"}
 CHECKS = {
@@ -29,7 +28,7 @@ CHECKS = {
         "softmax_fp16_kv_attention",
     ],
     "profiling_ranges": ["saxpy", "fma_chain"],
-    "quant_decode": ["fp32_gemv", "q8_gemv", "q8_tensor_gemv", "q4_gemv"],
+    "quant_decode": ["fp32_gemv", "q8_gemv", "q4_gemv"],
     "sync": [
         "sync_each_step_state",
         "sync_each_step_tokens",
@@ -191,11 +190,9 @@ def test_scan_bytes() -> None:
 
 @pytest.mark.parametrize(("n", "k", "group"), [(4096, 4096, 128), (7, 33, 32), (5, 1001, 64)])
 def test_weight_bytes(n: int, k: int, group: int) -> None:
-    made, left_out = make_plan(config("quant_decode", {"N": n, "K": k, "group": group}), H200, [SOURCES])
+    made = plan("quant_decode", {"N": n, "K": k, "group": group})
     groups = -(-k // group)
-    weights = {"fp32": n * k * 4, "q8": n * k, "q8_tensor": n * k, "q4": n * -(-k // 2)}
-    for name in left_out:
-        del weights[name]
+    weights = {"fp32": n * k * 4, "q8": n * k, "q4": n * -(-k // 2)}
     for name, payload in weights.items():
         variant = made.variant(name)
         scale = 0 if name == "fp32" else n * groups * 4

@@ -6,7 +6,7 @@ import pytest
 from runner.references.quant_decode import expected
 from tests.references.cases import case, check, rows, uniform
 
-LEVELS = {"q8_gemv": 127, "q8_tensor_gemv": 127, "q4_gemv": 7}
+LEVELS = {"q8_gemv": 127, "q4_gemv": 7}
 
 
 def dequantised(row: list[np.float32], group: int, levels: int) -> list[float]:
