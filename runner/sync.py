@@ -21,7 +21,6 @@ from runner.report.summary import write_report
 from runner.result.document import DocumentError
 
 USAGE = "usage: python -m runner.sync [folder …] [uri=<tracking uri>]"
-DEFAULT_FOLDERS = ("outputs", "multirun")
 
 
 @dataclass
@@ -67,7 +66,7 @@ def _parse(words: Sequence[str]) -> _Work:
             raise ValueError(f"unknown option {key}; known: {', '.join(options)}")
         else:
             raise ValueError(f"{word} is not a folder")
-    found = folders or [Path(name) for name in DEFAULT_FOLDERS if Path(name).is_dir()]
+    found = folders or [Path(name) for name in spool.DEFAULT_FOLDERS if Path(name).is_dir()]
     return _Work(found, bool(folders), options["uri"])
 
 

@@ -117,10 +117,30 @@ def build_one(request: BuildRequest) -> Program:
 
 
 def program_key(request: BuildRequest) -> str:
-    """The cache key: everything that can change the program. Raises ``CompileError``."""
-    source = Path(request.source)
+    """The cache key: everything that can change the program, and the places of its files, which debug information and
+    messages hold. Raises ``CompileError``."""
+    parts = _parts(request)
+    parts["files"] = sorted((str(path), digest) for path, digest in _files(request).items())
+    if request.backend == "cuda":
+        parts["command"] = cuda.command(request, "", cuda.compiler())
+    else:
+        parts["command"] = _host_command(request, "", "", host.compiler())
+        parts["wrapper"] = host.wrapper(request.source, request.functions)
+    return cache.key(parts)
+
+
+def identity(request: BuildRequest) -> str:
+    """The same wherever the files lie: their content, the flags, the compilers. Raises ``CompileError``."""
+    return cache.key({**_parts(request), "files": sorted(_files(request).values())})
+
+
+def _files(request: BuildRequest) -> dict[Path, str]:
+    return closure(Path(request.source), (cuda_src_dir(),))
+
+
+def _parts(request: BuildRequest) -> dict[str, Any]:
+    """What makes a program, without its source."""
     parts: dict[str, Any] = {
-        "files": sorted((str(path), digest) for path, digest in closure(source, (cuda_src_dir(),)).items()),
         "backend": request.backend,
         "arch": request.arch,
         "unit": request.unit,
@@ -130,17 +150,12 @@ def program_key(request: BuildRequest) -> str:
         "sanitize": request.sanitize,
     }
     if request.backend == "cuda":
-        nvcc = cuda.compiler()
-        parts["command"] = cuda.command(request, "", nvcc)
-        parts["compilers"] = cuda.versions(nvcc)
+        parts["compilers"] = cuda.versions(cuda.compiler())
         parts["environment"] = [os.environ.get(name, "") for name in cuda.ENVIRONMENT]
     else:
-        chosen = host.compiler()
-        parts["command"] = _host_command(request, "", "", chosen)
-        parts["compilers"] = [chosen.version]
+        parts["compilers"] = [host.compiler().version]
         parts["cpu"] = host.cpu_key()
-        parts["wrapper"] = host.wrapper(request.source, request.functions)
-    return cache.key(parts)
+    return parts
 
 
 def _compile(request: BuildRequest, path: Path) -> cache.Record:

@@ -74,6 +74,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "kernel.kind": ("cuda", "command", "estimate"),
 }
 _MODES = ("cold", "hot", "host")
+_RETRIED = ("failed",)
 PROFILERS = ("nvtx", "nsys", "ncu", "timeline", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
 """The tools of ``profiler.tools``; ``runner.profile.tools`` opens them."""
 
@@ -99,6 +100,10 @@ def check(config: Config) -> None:
     for key, choices in _CHOICES.items():
         if _value(config, key) not in choices:
             raise ConfigError(f"{key}={_value(config, key)}: {choose_from(str(_value(config, key)), choices)}")
+    if config.retry:
+        _check_names("retry", [config.retry], _RETRIED)
+    if config.resume and config.retry:
+        raise ConfigError("resume=true and retry=failed exclude each other: the second leaves out what never ran")
     _check_names("measure.modes", config.measure.modes, _MODES)
     _check_names("measure.host.modes", config.measure.host.modes, _MODES)
     for key in ("measure.min_samples", "measure.host.min_samples"):

@@ -20,7 +20,10 @@ from runner.config.schema import Config
 from runner.config.secrets import redact_overrides
 from runner.config.study import Skipped
 
-__all__ = ["Point", "Skipped", "new_sweep_id", "origin", "results_folder", "write_inputs"]
+CONTINUING = ("resume", "retry")
+"""Keys by which a command leaves out what an earlier one has done: the experiment is the same without them."""
+
+__all__ = ["CONTINUING", "Point", "Skipped", "new_sweep_id", "origin", "results_folder", "write_inputs"]
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,17 @@ class Point:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """``overrides`` without secrets, for titles, tables and logs."""
-        return tuple(redact_overrides(self.overrides))
+        """``overrides`` without secrets, for titles, tables and logs, and without ``CONTINUING``."""
+        return tuple(redact_overrides(self._own))
 
     @property
     def repeat(self) -> str:
         """The command that runs this experiment again, without secrets."""
-        return repeat_command(self.overrides, self.options)
+        return repeat_command(self._own, self.options)
+
+    @property
+    def _own(self) -> list[str]:
+        return [line for line in self.overrides if line.lstrip("+").partition("=")[0] not in CONTINUING]
 
 
 def new_sweep_id() -> str:

@@ -510,6 +510,10 @@ class Config:
     """Of the inputs and of the sample of rows that is checked."""
     dry_run: bool = False
     """Print the plan and stop."""
+    resume: bool = False
+    """Leave out what an earlier command has measured: variants whose result PASSED with the same fingerprint."""
+    retry: str = ""
+    """``failed``: run those variants alone whose latest result with the same fingerprint failed."""
     sanitize: bool = False
     """Host backend: compile with the address sanitizer and shuffle the order of threads."""
     timeout_s: float = 600.0

@@ -10,6 +10,7 @@ from runner.backend import topology
 from runner.backend.nvml import snapshots
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.config.dump import plain_config
+from runner.execute import fingerprint
 from runner.execute.evidence import compilation
 from runner.execute.planning import Experiment
 from runner.paths import project_dir
@@ -34,6 +35,8 @@ class About:
     overrides: list[str]
     repeat: str
     environment: dict[str, Any]
+    fingerprints: dict[str, str]
+    """By variant: :mod:`runner.execute.fingerprint`."""
 
 
 def about(
@@ -67,4 +70,5 @@ def about(
         overrides=list(point.shown),
         repeat=point.repeat,
         environment=environment,
+        fingerprints=fingerprint.of(experiment),
     )

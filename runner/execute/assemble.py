@@ -37,7 +37,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
         warnings=list(outcome.warnings),
         names=about.names,
         config=about.config,
-        environment={**about.environment, "gpu_state": outcome.state} if outcome.state else about.environment,
+        environment=_environment(about, outcome),
         overrides=about.overrides,
         repeat=about.repeat,
         started=outcome.started or clock.now(),
@@ -74,6 +74,15 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     )
     made.warnings += doubts
     return made
+
+
+def _environment(about: About, outcome: Outcome) -> dict[str, Any]:
+    own: dict[str, Any] = {}
+    if outcome.state:
+        own["gpu_state"] = outcome.state
+    if fingerprint := about.fingerprints.get(outcome.variant):
+        own["fingerprint"] = fingerprint
+    return {**about.environment, **own}
 
 
 def _throttled(state: Mapping[str, Any]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from runner.build.api import build
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.config.points import Point, Skipped, write_inputs
 from runner.config.secrets import redact_overrides, redact_text
-from runner.execute import kernel_needs, planning
+from runner.execute import kernel_needs, planning, resume
 from runner.execute.about import about
 from runner.execute.ceilings import DeviceCeilings
 from runner.execute.conversation import ask_devices
@@ -101,6 +101,9 @@ class Command:
         except KeyboardInterrupt:
             self.pool.discard()
             return INTERRUPTED
+        if not self.experiments:
+            self.pool.close()
+            return PASSED
         refused = [e.refused for e in self.experiments if e.refused]
         if len(refused) == len(self.experiments) and all(s is Status.INVALID_CONFIG for s, _ in refused):
             self.pool.close()
@@ -194,12 +197,19 @@ class Command:
         notes: dict[str, None] = {}
         for experiment in self.experiments:
             self._plan_one(experiment, targets, notes)
+        self._resume()
         first = kernel_needs.needed(self.experiments)
         for experiment in first:
             self._plan_one(experiment, targets, notes)
         self._first = kernel_needs.possible(first, self.experiments)
         for note in notes:
             self._line(note)
+
+    def _resume(self) -> None:
+        if resume.asked(self.experiments[0].config):
+            left = resume.left(self.experiments, self._folder())
+            self._line(left.line)
+            self.experiments = left.experiments
 
     def _plan_one(self, experiment: Experiment, targets: Targets, notes: dict[str, None]) -> None:
         target, experiment.devices = targets.of(experiment.config)

@@ -30,7 +30,7 @@ from runner.plan.model import Plan, Target
 from runner.plan.planner import make_plan
 from runner.report.comparison import Earlier, load
 from runner.result.document import DocumentError
-from runner.result.model import Status
+from runner.result.model import Result, Status
 from runner.timeline.categories import user_rules
 from runner.weights import stacked as weights
 from runner.weights.names import BUFFERS
@@ -64,6 +64,8 @@ class Experiment:
     """Of an estimate by measured kernels: their times."""
     wanted: Wanted | None = None
     """Which kernels those are."""
+    before: list[Result] = field(default_factory=list)
+    """Results of an earlier command for variants that are left out of the plan (``resume=true``)."""
     needs: Point | None = None
     """What measures them, where nobody has yet: to be run before this is planned once more."""
 

@@ -64,7 +64,7 @@ class Single:
     def finish(self) -> None:
         """Adds what only the whole experiment knows, and writes the results as they are now."""
         if self.experiment.plan is not None:
-            add_speedups(self.results, self.experiment.plan.baseline)
+            add_speedups([*self.results, *self.experiment.before], self.experiment.plan.baseline)
         for made in self.results:
             folder = folder_of(self.experiment, made.variant)
             estimate = self.experiment.estimate

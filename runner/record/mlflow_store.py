@@ -120,6 +120,15 @@ class MlflowStore:
             order = ["attributes.start_time DESC"]
             return [_filed(run) for run in self._pages(str(experiment.experiment_id), query, order)]
 
+    def tagged(self, kernel: str, tag: str, value: str) -> list[Filed]:
+        """Every run of a family with this tag, the newest first; nothing where there is no such family."""
+        with self._translated():
+            experiment = self._client.get_experiment_by_name(kernel)
+            if experiment is None:
+                return []
+            order = ["attributes.start_time DESC"]
+            return [_filed(run) for run in self._pages(str(experiment.experiment_id), f"tags.{tag} = '{value}'", order)]
+
     def run(self, run_id: str) -> Filed:
         """One run by its id."""
         with self._translated():

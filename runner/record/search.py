@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from runner.record.filed import Filed
@@ -19,12 +20,12 @@ def newest(location: Location, kernel: str, params: Mapping[str, str]) -> list[t
     Nothing where the store has no such family. A SQLite file that does not exist is not made. Raises
     ``TrackingUnavailable``.
     """
-    if location.kind == "sqlite" and not location.database.is_file():
-        return []
-    store = MlflowStore(location)
-    store.open()
-    found = ((run.run_id, _result(run)) for run in store.search(kernel, params))
-    return [(run_id, result) for run_id, result in found if result is not None]
+    return _results(location, lambda store: store.search(kernel, params))
+
+
+def tagged(location: Location, kernel: str, tag: str, value: str) -> list[tuple[str, Result]]:
+    """The same of the runs that have this tag."""
+    return _results(location, lambda store: store.tagged(kernel, tag, value))
 
 
 def one(location: Location, run_id: str) -> Result:
@@ -37,6 +38,20 @@ def one(location: Location, run_id: str) -> Result:
     if result is None:
         raise TrackingUnavailable(f"run {run_id} of {location.shown} is not the run of a result")
     return result
+
+
+@lru_cache(maxsize=4)
+def _opened(location: Location) -> MlflowStore:
+    store = MlflowStore(location)
+    store.open()
+    return store
+
+
+def _results(location: Location, ask: Callable[[MlflowStore], list[Filed]]) -> list[tuple[str, Result]]:
+    if location.kind == "sqlite" and not location.database.is_file():
+        return []
+    found = ((run.run_id, _result(run)) for run in ask(_opened(location)))
+    return [(run_id, result) for run_id, result in found if result is not None]
 
 
 def _result(run: Filed) -> Result | None:

@@ -32,6 +32,8 @@ FILED_FILE = ".filed"
 REPORT_FOLDER = "report"
 EVIDENCE_FOLDER = "evidence"
 STORE_FOLDER = "mlruns"
+DEFAULT_FOLDERS = ("outputs", "multirun")
+"""Where commands lie, below the folder that they were started in, unless they say otherwise."""
 
 
 class SweepStatus(str, Enum):

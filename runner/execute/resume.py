@@ -1,0 +1,124 @@
+"""``resume=true`` and ``retry=failed``: what of a command is left to run, once earlier results count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runner.config.schema import Config
+from runner.execute import fingerprint
+from runner.execute.planning import Experiment
+from runner.paths import project_dir
+from runner.record import search, spool
+from runner.record.location import Location, TrackingUnavailable, locate
+from runner.result import document
+from runner.result.document import DocumentError
+from runner.result.model import Result, Status
+
+
+@dataclass
+class Left:
+    """What remains, and what is there already."""
+
+    experiments: list[Experiment] = field(default_factory=list)
+    there: int = 0
+    """Results that an earlier command has."""
+    to_run: int = 0
+    note: str = ""
+    """What could not be looked at; empty = nothing."""
+
+    @property
+    def line(self) -> str:
+        """For the terminal."""
+        words = f"{self.there} results are there already, {self.to_run} are left to run"
+        return f"{words}; {self.note}" if self.note else words
+
+
+def asked(config: Config) -> bool:
+    return config.resume or bool(config.retry)
+
+
+def left(experiments: Sequence[Experiment], folder: Path) -> Left:
+    """The experiments that have variants to run, with those alone; one that has no plan stays as it is.
+
+    Earlier results lie in ``outputs`` and ``multirun`` below the working folder, in ``folder`` (the command's own,
+    where it was run there before), and in the store. A store that does not answer is said in ``note``: results on disk
+    count without it. Raises ``TrackingUnavailable`` for a URI that names no store, and for one that stops answering.
+    """
+    config = experiments[0].config
+    earlier = _Earlier(config, folder)
+    remaining = Left()
+    for experiment in experiments:
+        plan = experiment.plan
+        if plan is None:
+            remaining.experiments.append(experiment)
+            continue
+        names = fingerprint.of(experiment)
+        found = {v.name: earlier.of(plan.kernel, names.get(v.name, "")) for v in plan.variants}
+        kept = tuple(variant for variant in plan.variants if _due(config, found[variant.name]))
+        remaining.there += sum(_passed(results) for results in found.values())
+        remaining.to_run += len(kept)
+        if kept:
+            experiment.plan = replace(plan, variants=kept)
+            experiment.before = [results[0] for results in found.values() if results and _passed(results)]
+            remaining.experiments.append(experiment)
+    remaining.note = earlier.problem
+    return remaining
+
+
+def _due(config: Config, results: Sequence[Result]) -> bool:
+    """Whether a variant with these earlier results, the newest first, is to run."""
+    if config.resume:
+        return not _passed(results)
+    return bool(results) and results[0].status.failed
+
+
+def _passed(results: Iterable[Result]) -> bool:
+    return any(result.status is Status.PASSED for result in results)
+
+
+class _Earlier:
+    """Earlier results by fingerprint."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.problem = ""
+        self._location = self._answering(config)
+        roots = {Path(name).absolute() for name in spool.DEFAULT_FOLDERS} | {folder.absolute()}
+        self._on_disk: dict[str, list[Result]] = {}
+        for path in {path for root in roots if root.is_dir() for path in spool.results(root)}:
+            # What was filed is in the store; what was not lies here alone.
+            if self._location is None or not spool.is_filed(path.parent):
+                self._read(path)
+
+    def of(self, kernel: str, digest: str) -> list[Result]:
+        """The newest first; none without a fingerprint."""
+        if not digest:
+            return []
+        return sorted(
+            [*self._on_disk.get(digest, ()), *self._stored(kernel, digest)], key=lambda one: one.started, reverse=True
+        )
+
+    def _answering(self, config: Config) -> Location | None:
+        if not config.tracking.enabled:
+            return None
+        location = locate(config.tracking.uri, project_dir())
+        try:
+            search.tagged(location, config.kernel.name, "fingerprint", "")
+        except TrackingUnavailable as error:
+            self.problem = f"without those of the store: {error}"
+            return None
+        return location
+
+    def _read(self, path: Path) -> None:
+        try:
+            result = document.read(path)
+        except DocumentError:  # half of one, or of another version: it stands for nothing
+            return
+        if digest := result.environment.get("fingerprint"):
+            self._on_disk.setdefault(str(digest), []).append(result)
+
+    def _stored(self, kernel: str, digest: str) -> list[Result]:
+        if self._location is None:
+            return []
+        return [result for _, result in search.tagged(self._location, kernel, "fingerprint", digest)]

@@ -1,0 +1,113 @@
+"""Commands that go on where earlier ones ended, on the host backend."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.config.check import check
+from runner.config.errors import ConfigError
+from tests.execute.test_sweep import results, run
+from tests.kernels.plans import config
+
+FAULTS = "kernel.params.fault=0,3,10"
+SETTINGS = ("kernel=faulty", "gpu=host", "measure=quick", "measure.host.max_time_s=0.1", "timeout_s=4")
+NONE = (*SETTINGS, "tracking=none")
+PASSED, INCORRECT = "PASSED", "INCORRECT"
+
+
+def faults(folder: Path) -> Counter[tuple[int, str]]:
+    """How often each fault ended how."""
+    found = ((r["config"]["kernel"]["params"]["fault"], r["status"]) for r in results(folder))
+    return Counter(found)
+
+
+def test_what_passed_is_left_out_and_the_rest_runs(tmp_path: Path) -> None:
+    assert run(tmp_path, *NONE, FAULTS, "-m").returncode == 1
+    before = {(0, PASSED): 1, (3, INCORRECT): 1, (10, PASSED): 1}
+    assert faults(tmp_path) == before
+
+    done = run(tmp_path, *NONE, "kernel.params.fault=0,3,10,11", "-m", "resume=true")
+    assert "2 results are there already, 2 are left to run" in done.stdout
+    assert done.returncode == 1
+    assert faults(tmp_path) == {**before, (3, INCORRECT): 2, (11, PASSED): 1}
+    newest = results(tmp_path)[-1]
+    assert "resume" not in newest["repeat"] and not any("resume" in line for line in newest["overrides"])
+
+    done = run(tmp_path, *NONE, "kernel.params.fault=0,3,10,11,12", "-m", "retry=failed")
+    assert "3 results are there already, 1 are left to run" in done.stdout
+    assert faults(tmp_path) == {**before, (3, INCORRECT): 3, (11, PASSED): 1}
+
+    done = run(tmp_path, *NONE, "kernel.params.fault=0,10", "-m", "resume=true")
+    assert (done.returncode, done.stdout) == (0, "2 results are there already, 0 are left to run\n")
+    assert sum(faults(tmp_path).values()) == 6
+
+
+def test_the_store_knows_what_is_no_longer_on_disk_and_the_disk_what_the_store_never_got(tmp_path: Path) -> None:
+    store = f"tracking.uri=sqlite:///{tmp_path}/store.db"
+    assert run(tmp_path, *SETTINGS, store, "kernel.params.fault=0,10", "-m").returncode == 0
+    shutil.rmtree(tmp_path / "multirun")
+    assert run(tmp_path, *NONE, "kernel.params.fault=11").returncode == 0
+    done = run(tmp_path, *SETTINGS, store, "kernel.params.fault=0,10,11,12", "-m", "resume=true")
+    assert "3 results are there already, 1 are left to run" in done.stdout
+    assert faults(tmp_path) == {(11, PASSED): 1, (12, PASSED): 1}
+
+    dead = "tracking.uri=http://127.0.0.1:9"
+    done = run(tmp_path, *SETTINGS, dead, "kernel.params.fault=0,11,12", "-m", "resume=true")
+    assert "2 results are there already, 1 are left to run; without those of the store: " in done.stdout
+    assert "127.0.0.1:9" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "changed", [("seed=1",), ("measure.warmup=7",), ("environment.SOME=thing",), ("kernel.params.N=1024",)]
+)
+def test_anything_that_a_result_depends_on_is_run_again(tmp_path: Path, changed: tuple[str, ...]) -> None:
+    assert run(tmp_path, *NONE, "kernel.params.fault=0").returncode == 0
+    done = run(tmp_path, *NONE, "kernel.params.fault=0", "resume=true", *changed)
+    assert "0 results are there already, 1 are left to run" in done.stdout
+    done = run(tmp_path, *NONE, "kernel.params.fault=0", "resume=true", "timeout_s=5")
+    assert "1 results are there already, 0 are left to run" in done.stdout
+
+
+def test_variants_count_one_by_one_and_speed_ups_refer_to_the_earlier_baseline(tmp_path: Path) -> None:
+    line = (
+        "kernel=quant_decode",
+        "kernel.params.N=8",
+        "kernel.params.K=64",
+        "gpu=host",
+        "measure=quick",
+        "tracking=none",
+    )
+    assert run(tmp_path, *line, "variants=[fp32,q8]").returncode == 0
+    done = run(tmp_path, *line, "resume=true")
+    assert "2 results are there already, 1 are left to run" in done.stdout
+    by_variant: dict[str, dict[str, Any]] = {result["variant"]: result for result in results(tmp_path)}
+    assert sorted(by_variant) == ["fp32", "q4", "q8"]
+    fp32, q4 = (by_variant[name]["metrics"] for name in ("fp32", "q4"))
+    assert q4["speedup"] == pytest.approx(fp32["time_us"] / q4["time_us"])
+
+
+def test_half_a_result_stands_for_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path, *NONE, "kernel.params.fault=0").returncode == 0
+    (path,) = (tmp_path / "outputs").rglob("result.json")
+    path.write_text(json.dumps(json.loads(path.read_text()))[:500])
+    assert (
+        "0 results are there already, 1 are left" in run(tmp_path, *NONE, "kernel.params.fault=0", "resume=true").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [({"retry": "foiled"}, "retry"), ({"resume": True, "retry": "failed"}, "exclude each other")],
+)
+def test_what_makes_no_sense_is_refused(values: dict[str, Any], message: str) -> None:
+    made = config("quant_decode")
+    for key, value in values.items():
+        setattr(made, key, value)
+    with pytest.raises(ConfigError, match=message):
+        check(made)
