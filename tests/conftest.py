@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.build.host import CANDIDATES
 from runner.profile.find_tool import Missing
 from runner.profile.nsys import TOOL
 
@@ -60,11 +62,25 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             # Started in the background of a script: children would not hear the Ctrl-C that tests send them.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         patch.setenv("RUNNER_CACHE", str(_cache(tmp_path_factory)))
+        if quick := _quick_compiler(tmp_path_factory):
+            patch.setenv("CXX", quick)
         # A test never waits for an experiment of another command on this machine.
         patch.setenv("RUNNER_LOCKS", str(tmp_path_factory.mktemp("runner-locks")))
         # Child processes started in another folder find this checkout, installed or not.
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")])))
         yield
+
+
+def _quick_compiler(factory: pytest.TempPathFactory) -> str:
+    """The compiler that the host backend would take, asked to optimise less: tests compile a kernel far longer than
+    they run it. Empty where the user named one, or there is none."""
+    found = next(filter(None, map(shutil.which, CANDIDATES)), None)
+    if found is None or os.environ.get("CXX"):
+        return ""
+    quick = factory.mktemp("compiler") / Path(found).name
+    quick.write_text(f'#!/bin/sh\nexec {shlex.quote(found)} "$@" -O1\n')
+    quick.chmod(0o755)
+    return str(quick)
 
 
 def _cache(factory: pytest.TempPathFactory) -> Path:
