@@ -357,22 +357,24 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
     const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
     const long long group = heads / kv_heads, tiles = (group + kHeads - 1) / kHeads;
     const long long kv_head = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-    const long long t = blockIdx.y, of = slot[t], at = position[t], splits = gridDim.z, split = blockIdx.z;
+    const long long t = blockIdx.y, of = __ldcg(slot + t), at = __ldcg(position + t), splits = gridDim.z, split = blockIdx.z;
     const long long first_head = kv_head * group + tile * kHeads;
     const int count = static_cast<int>(group - tile * kHeads < kHeads ? group - tile * kHeads : kHeads);
     const float* row = qkv + t * (heads + 2 * kv_heads) * kDim;
     const float scale = 1.0f / sqrtf(static_cast<float>(kDim));
     const long long everything = gridDim.y * heads * kDim;
     const long long begin = at * split / splits, end = at * (split + 1) / splits;
-    // Keys and values of the first tokens, a sector at a time, and the rotation.
-    constexpr int kSector = 32 / static_cast<int>(sizeof(cache::Word)), kSectors = (kDim + kSector - 1) / kSector;
-    const int tokens = static_cast<int>(end - begin < kAhead ? end - begin : kAhead);
-    for (int i = static_cast<int>(threadIdx.x); i < tokens * kSectors; i += attend::kThreads) {
-        const long long from = all.shape.row(of, kv_head, begin + i / kSectors) * kDim + i % kSectors * kSector;
-        overlap::ahead(all.keys + from);
-        overlap::ahead(all.values + from);
+    if constexpr (overlap::kPossible) {
+        // Keys and values of the first tokens, a sector at a time, and the rotation.
+        constexpr int kSector = 32 / static_cast<int>(sizeof(cache::Word)), kSectors = (kDim + kSector - 1) / kSector;
+        const int tokens = static_cast<int>(end - begin < kAhead ? end - begin : kAhead);
+        for (int i = static_cast<int>(threadIdx.x); i < tokens * kSectors; i += attend::kThreads) {
+            const long long from = all.shape.row(of, kv_head, begin + i / kSectors) * kDim + i % kSectors * kSector;
+            overlap::ahead(all.keys + from);
+            overlap::ahead(all.values + from);
+        }
+        if (threadIdx.x * 4 < kPairs) overlap::ahead(rotation + at * kPairs + threadIdx.x * 4);
     }
-    if (threadIdx.x * 4 < kPairs) overlap::ahead(rotation + at * kPairs + threadIdx.x * 4);
     overlap::wait();
     Head query[kHeads];
     Online online[kHeads];

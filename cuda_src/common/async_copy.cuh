@@ -14,16 +14,6 @@ __device__ inline void vector(void* to, const void* from) {
 #endif
 }
 
-// 4 bytes.
-__device__ inline void word(void* to, const void* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    const unsigned int address = static_cast<unsigned int>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(from) : "memory");
-#else
-    *static_cast<unsigned int*>(to) = *static_cast<const unsigned int*>(from);
-#endif
-}
-
 // What was asked for since the last group is one; it may be empty.
 __device__ inline void end_group() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

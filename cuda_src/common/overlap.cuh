@@ -5,6 +5,12 @@
 
 namespace overlap {
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr bool kPossible = true;
+#else
+constexpr bool kPossible = false;
+#endif
+
 // Until all kernels ahead have ended and what they wrote can be read.
 __device__ inline void wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -12,22 +18,15 @@ __device__ inline void wait() {
 #endif
 }
 
-// The kernel behind may start, as soon as all blocks of this one have come here or ended. It comes after `wait`: so before its own
-// a kernel may read what was written by any but the one just ahead.
+// The kernel behind may start, as soon as all blocks of this one have come here or ended. Every kernel calls it after `wait`: so before
+// its own a kernel may read what was written by any but the one just ahead, past the L1 cache (`__ldcg`), which knows of no kernels.
 __device__ inline void release() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// Asks for `bytes` from `from` on into the L2 cache, both multiples of 16.
-__device__ inline void ahead(const void* from, unsigned int bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-#endif
-}
-
-// The same of the line that holds `from`.
+// Asks for what lies about `from`, a sector of 32 bytes, into the L2 cache.
 __device__ inline void ahead(const void* from) {
 #if defined(__CUDA_ARCH__)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");

@@ -39,12 +39,17 @@ struct Shared {
     // and behind it x: the digits of its groups, then what a step of each is worth
 };
 
-static_assert(sizeof(Shared) == 103424, "conf/kernel/parts/decoder.yaml counts with this size");
+#ifdef STREAM_RING
+static_assert(sizeof(Shared) == STREAM_RING, "STREAM_RING, bytes that a launch asks for besides x, is the size of Shared");
+static_assert(sizeof(float[kWarps]) <= STREAM_STATIC, "STREAM_STATIC, a block's static shared memory, holds a sum of each warp");
+#endif
 
 // 128 elements of x: of digit d, lane t multiplies the words (2 q + half) of four bytes at 32 q + 16 half + 4 t.
 struct Group {
     uint4 words[kDigits][2][4];  // [digit][q / 2][t]: q even and half 0, half 1, then q odd
 };
+
+static_assert(sizeof(Group) == kDigits * kDepth, "a byte for each digit");
 
 struct Input {
     Group* groups;
@@ -59,7 +64,7 @@ __device__ inline void put(const Input& to, int k, const float4& value) {
     const float of_four = fmaxf(fmaxf(fabsf(value.x), fabsf(value.y)), fmaxf(fabsf(value.z), fabsf(value.w)));
     // What is no number has no digits either: an infinite step makes the sums none.
     const float largest = reduce::lanes_max(sum == sum ? of_four : __int_as_float(0x7F800000));
-    const float by = largest > 0.0f ? kLargest / largest : 0.0f;
+    const float by = largest > 1.0e-30f ? kLargest / largest : 0.0f;  // below that it would be infinite
     const float each[4] = {value.x, value.y, value.z, value.w};
     unsigned int digits[kDigits] = {};
 #pragma unroll

@@ -142,8 +142,9 @@ class Stream(Protocol):
     ) -> None:
         """Enqueues a kernel. Raises ``LaunchError`` when the configuration is impossible.
 
-        A ``programmatic`` one waits by itself for what the kernel ahead of it writes (``cuda_src/common/overlap.cuh``):
-        in a graph it may start while that one still runs, where the device can do so.
+        A ``programmatic`` one waits by itself for what the kernel ahead of it writes, and lets the kernel behind it
+        start only after that (``cuda_src/common/overlap.cuh``): in a graph it may start while the one ahead still runs,
+        where the device can do so.
         """
         ...
 

@@ -37,7 +37,7 @@ PROGRAMMATIC = frozenset(
         *(name for names in SINGLE.values() for name in names),
     )
 )
-"""Kernels of a few tokens, which wait by themselves for the one before: ``cuda_src/common/overlap.cuh``."""
+"""Kernels that wait by themselves for the one before: ``cuda_src/common/overlap.cuh``."""
 SAMPLE_BLOCK = 1024
 NOWHERE = np.uint64(0)
 """A null pointer."""
@@ -241,9 +241,10 @@ class Decoder:
         """A projection of few tokens, ``rows`` by ``depth``; that of one token may stream its weights."""
         few, streamed = SINGLE[kind]
         whole = -(-depth // 128) * 128
-        shared = self.size("stream_shared") + 3 * whole + whole // 32
+        shared = self.size("stream_ring") + whole * 97 // 32
+        fits = shared + self.size("stream_static") <= self.size("shared_limit")
         large = 0 < self._stream_from <= rows * depth
-        if not large or this.tokens > 1 or shared > self.size("shared_limit"):
+        if not (large and fits) or this.tokens > 1:
             grid = self._few(rows, this.tokens)
             return self._launch(few, grid, FEW_BLOCK, *through, depth, this.tokens, *end)
         team = min(STREAM_WARPS, 1 << (whole // 128).bit_length() - 1)

@@ -34,6 +34,7 @@ extern "C" __global__ void step(double* x, long long cycles, unsigned long long*
     const long long start = clock64();
     while (clock64() - start < cycles) {
     }
+    if (threadIdx.x != 0) return;
     x[0] = 2.0 * x[0] + 1.0;
     times[0] = began;
     times[1] = went_on;

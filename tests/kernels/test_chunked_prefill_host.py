@@ -44,11 +44,11 @@ def order(variant: str, monkeypatch: pytest.MonkeyPatch, **params: int) -> list[
     seen: list[tuple[str, int, int]] = []
     real: Callable[..., None] = HostStream.launch
 
-    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any) -> None:
+    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any, **how: Any) -> None:
         if function.name in ("prefill_work_kernel", "decode_step_kernel"):
             which = 2 if function.name == "prefill_work_kernel" else 3
             seen.append((function.name[0], int(arguments[which]), min(1, self.priority)))
-        real(self, function, grid, block, shared, arguments)
+        real(self, function, grid, block, shared, arguments, **how)
 
     monkeypatch.setattr(HostStream, "launch", launch)
     _, outcomes, _ = hosted("chunked_prefill", {**SMALL, **params})
@@ -77,9 +77,9 @@ def test_priority_decodes_on_another_stream(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_decode_step_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real: Callable[..., None] = HostStream.launch
 
-    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any) -> None:
+    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any, **how: Any) -> None:
         if function.name != "decode_step_kernel" or arguments[3] != 2:
-            real(self, function, grid, block, shared, arguments)
+            real(self, function, grid, block, shared, arguments, **how)
 
     monkeypatch.setattr(HostStream, "launch", launch)
     _, outcomes, _ = hosted("chunked_prefill", {**SMALL, "decode_steps": 4})

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from runner.workload.decoder import PROGRAMMATIC
 from tests.kernels.plans import FAMILIES, SOURCES, WHOLE, plan
 
 NVCC = shutil.which("nvcc")
@@ -76,6 +77,24 @@ def test_other_architectures(family: str, arch: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("family", "params"), SIZES, ids=str)
 def test_sizes_that_are_compiled_in(family: str, params: dict[str, Any], tmp_path: Path) -> None:
     require_registers_only(family, FIRST, tmp_path, params)
+
+
+def test_kernels_that_may_overlap_wait_before_they_let_others_go(tmp_path: Path) -> None:
+    """What a race on a GPU would show now and then: those that are launched so wait, none releases before, and no other
+    kernel does either."""
+    made = plan("mini_llm", {"weights": "w8a16", "B": 1})
+    out = tmp_path / "out.ptx"
+    command = [str(NVCC), "-std=c++17", f"-arch={FIRST}", "-ptx", "-I", str(SOURCES), "-o", str(out), made.source]
+    command += [f"-D{name}={value}" for name, value in made.defines.items()]
+    subprocess.run(command, check=True, timeout=300)
+    kernels = re.split(r"\.visible \.entry (\w+)\(", out.read_text())[1:]
+    waiting = set()
+    for name, body in zip(kernels[::2], kernels[1::2], strict=True):
+        seen = re.findall(r"griddepcontrol\.(\w+);", body)
+        if seen:
+            waiting.add(name)
+            assert set(seen[: seen.index("wait") + 1]) == {"wait"}, f"{name} releases before it waits"
+    assert waiting == set(PROGRAMMATIC)
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,12 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         **SMALL,
         **{"weights": "bf16", "kv": "int8", "h": 264, "H": 3, "KVH": 1, "D": 64, "prompt": 9, "steps": 2, "page": 4},
     },
-    # Few tokens throughout; rows of one whole group and a rest.
-    "w8a16": {**SMALL, "weights": "w8a16", "kv": "fp8", "h": 136, "I": 264, "L": 1},
+    # Few tokens throughout; rows of one whole group and a rest, and rows of Q, K and V that are no multiple of 8.
+    "w8a16": {**SMALL, "weights": "w8a16", "kv": "fp8", "h": 136, "I": 264, "KVH": 1, "D": 2},
     # Many prompts' tokens, one sequence; two groups of 256 and less than one.
     "w4a16": {
         **SMALL,
-        **{"weights": "w4a16", "kv": "int8", "B": 1, "L": 1, "h": 136, "I": 264, "H": 2, "KVH": 1, "D": 32},
+        **{"weights": "w4a16", "kv": "int8", "B": 1, "L": 2, "h": 136, "I": 264, "H": 4, "KVH": 1, "D": 2},
         **{"prompt": 17, "steps": 2, "group": 256, "tied": True, "page": 16},
     },
     # GPT-2's layout: few tokens, exact; many of them, and few with quantised weights.
@@ -63,10 +63,20 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         **{"prompt": 2, "steps": 2, "tied": True, "page": 3},
     },
     "gpt2_w8a16": {**SMALL, "positions": 11, "weights": "w8a16", "kv": "int8", "h": 136, "I": 264, "L": 1, "prompt": 6},
-    # One token streams its weights: rows that end within a tile of 128, more rows than a tile has, groups of two tiles.
+    # One token streams its weights: rows that end within a tile of 128, more rows than a tile has, groups of two tiles,
+    # and all warps of a block together on more pieces of a row than there are warps; of GPT-2 half of them.
     "w8a16_streamed": {
         **SMALL,
-        **{"weights": "w8a16", "gemv": "streamed", "kv": "bf16", "B": 1, "h": 264, "I": 520, "group": 256, "prompt": 1},
+        **{
+            "weights": "w8a16",
+            "gemv": "streamed",
+            "kv": "bf16",
+            "B": 1,
+            "h": 264,
+            "I": 2056,
+            "group": 256,
+            "prompt": 1,
+        },
     },
     "gpt2_streamed": {
         **SMALL,
@@ -75,8 +85,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "gemv": "streamed",
         "B": 1,
         "h": 136,
-        "I": 264,
-        "L": 1,
+        "I": 1032,
     },
     # Many sequences of one token each.
     "w8a16_many": {
@@ -172,7 +181,7 @@ def streamed_of(decoder: Decoder) -> set[str]:
     return {step.operator for step in steps if str(step.launch.function).startswith("streamed")}
 
 
-@pytest.mark.parametrize(("wide", "down"), [(14336, {"down"}), (57344, set())])
+@pytest.mark.parametrize(("wide", "down"), [(14336, {"down"}), (42496, {"down"}), (42504, set())])
 def test_what_does_not_fit_into_shared_memory_is_read_directly(wide: int, down: set[str]) -> None:
     """The digits of a long activation beside the weights on their way: of the down projection alone."""
     decoder = decoder_of({**SMALL, "weights": "w8a16", "gemv": "streamed", "B": 1, "I": wide})

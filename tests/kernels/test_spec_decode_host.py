@@ -43,9 +43,9 @@ def test_launches_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     real: Callable[..., None] = HostStream.launch
 
-    def launch(self: HostStream, function: Any, *rest: Any) -> None:
+    def launch(self: HostStream, function: Any, *rest: Any, **how: Any) -> None:
         seen.append(function.name)
-        real(self, function, *rest)
+        real(self, function, *rest, **how)
 
     monkeypatch.setattr(HostStream, "launch", launch)
     made, _, _ = hosted("spec_decode", {"N": 8, "windows": 5, "draft": 4, "accept": 3})

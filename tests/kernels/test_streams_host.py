@@ -43,10 +43,10 @@ def test_which_stream_gets_what(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int, int, bool]] = []
     real: Callable[..., None] = HostStream.launch
 
-    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any) -> None:
+    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any, **how: Any) -> None:
         if function.name == "decode_step_kernel":
             seen.append((int(arguments[4]), int(arguments[2]), self.number, self.priority > 0))
-        real(self, function, grid, block, shared, arguments)
+        real(self, function, grid, block, shared, arguments, **how)
 
     monkeypatch.setattr(HostStream, "launch", launch)
     _, outcomes, _ = hosted("streams", {"S": 3, "N": 8, "steps": 2, "compute": 1})
@@ -70,11 +70,11 @@ def test_decode_steps_out_of_order_are_found(monkeypatch: pytest.MonkeyPatch) ->
     """A sequence whose decode steps run in the wrong order has another state."""
     real: Callable[..., None] = HostStream.launch
 
-    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any) -> None:
+    def launch(self: HostStream, function: Any, grid: Any, block: Any, shared: int, arguments: Any, **how: Any) -> None:
         if function.name == "decode_step_kernel" and self.priority > 0:
             swapped = type(arguments[4])(1 - arguments[4])
             arguments = (*arguments[:4], swapped, *arguments[5:])
-        real(self, function, grid, block, shared, arguments)
+        real(self, function, grid, block, shared, arguments, **how)
 
     monkeypatch.setattr(HostStream, "launch", launch)
     _, outcomes, _ = hosted("streams", {"S": 2, "N": 8, "steps": 2, "compute": 1})

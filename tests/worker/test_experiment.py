@@ -49,9 +49,9 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def spy(name: str, label: Any) -> None:
         real = getattr(HostStream, name)
 
-        def call(self: HostStream, *arguments: Any) -> Any:
+        def call(self: HostStream, *arguments: Any, **how: Any) -> Any:
             seen.append(label(*arguments))
-            return real(self, *arguments)
+            return real(self, *arguments, **how)
 
         monkeypatch.setattr(HostStream, name, call)
 

@@ -38,7 +38,7 @@ class FakeStream:
         self.refuses = ""
         self.after_launch = self.after_replay = 1.0
 
-    def launch(self, function: str, *rest: Any) -> None:
+    def launch(self, function: str, *rest: Any, **how: Any) -> None:
         if function == self.refuses and "begin_capture" in self.calls:
             raise BackendError("refused")
         self.calls.append(function)
