@@ -40,6 +40,29 @@ extern "C" __global__ void step(double* x, long long cycles, unsigned long long*
     times[1] = went_on;
 }
 
+// x[0] = value long after the kernel behind may start.
+extern "C" __global__ void late(int* x, int value, long long cycles) {
+    overlap::wait();
+    overlap::release();
+    const long long start = clock64();
+    while (clock64() - start < cycles) {
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) x[0] = value;
+}
+
+extern "C" __global__ void between() {
+    overlap::wait();
+    overlap::release();
+}
+
+// What every block sees of x before it waits for the kernel ahead: that of all kernels before that one.
+extern "C" __global__ void early(const int* x, int* seen) {
+    const int value = __ldcg(x);
+    overlap::wait();
+    overlap::release();
+    if (threadIdx.x == 0) seen[blockIdx.x] = value;
+}
+
 extern "C" __global__ void reverse(float* out, const float* in, long long n) {
     DYNAMIC_SHARED(float, values);
     for (long long i = threadIdx.x; i < n; i += blockDim.x) values[i] = in[i];

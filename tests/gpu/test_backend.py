@@ -306,6 +306,31 @@ def test_programmatic_kernels_of_a_graph_overlap_and_keep_their_order(
         assert max(seen[True]) < min(seen[False]), "none waited for the end of the one ahead"
 
 
+def test_what_is_read_before_the_wait_is_what_the_kernel_before_the_last_wrote(
+    device: CudaDevice, module: CudaModule, stream: CudaStream
+) -> None:
+    """On every SM, also where an older value was read a moment ago."""
+    late, between, early = (module.function(name) for name in ("late", "between", "early"))
+    blocks, rounds = 4 * device.info.sms, 50
+    x, seen = device.allocate(4), [device.allocate(4 * blocks) for _ in range(rounds)]
+    stream.begin_capture()
+    for index, each in enumerate(seen):
+        arguments = (x, np.int32(index + 1), np.int64(5_000))
+        stream.launch(late, (blocks, 1, 1), WARP, 0, arguments, programmatic=True)
+        stream.launch(between, (blocks, 1, 1), WARP, 0, (), programmatic=True)
+        stream.launch(early, (blocks, 1, 1), WARP, 0, (x, each), programmatic=True)
+    graph = stream.end_capture()
+    for _ in range(20):
+        stream.fill(x, 0)
+        graph.launch(stream)
+        values = np.empty((rounds, blocks), np.int32)
+        for index, each in enumerate(seen):
+            stream.read(values[index], each)
+        stream.synchronize()
+        np.testing.assert_array_equal(values, np.repeat(np.arange(1, rounds + 1), blocks).reshape(rounds, blocks))
+    graph.free()
+
+
 def test_a_capture_across_two_streams(device: CudaDevice, module: CudaModule, stream: CudaStream) -> None:
     side, fork, join = device.stream(), device.event(), device.event()
     empty = module.function("empty")

@@ -51,7 +51,15 @@ def test_every_variant_passes(tmp_path: Path, family: str, shape: str) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        ("model=llama3_2_1b", "kernel.params.weights=w8a16", "kernel.params.gemv=streamed"),
+        ("model=llama3_2_1b", "kernel.params.weights=w8a16"),
+        (
+            "model=llama3_2_1b",
+            "kernel.params.weights=w8a16",
+            "kernel.params.h=264",
+            "kernel.params.I=520",
+            "kernel.params.group=256",
+            "kernel.params.gemv=streamed",
+        ),
         ("model=qwen2_5_0_5b", "kernel.params.weights=w8a16", "kernel.params.gemv=streamed"),
         ("model=gpt2_small", "kernel.params.weights=bf16"),
         ("model=gpt2_small", "kernel.params.weights=w8a16"),
