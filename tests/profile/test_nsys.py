@@ -219,7 +219,10 @@ def test_a_hang_is_killed_with_everything_it_started(
     monkeypatch.setenv("RUNNER_PROFILE_ISOLATE", "1" if isolated else "0")
     profiler = NsysProfiler(ProfileSettings(timeout_s=2.5))
     (launch,) = profiler.launches(captures("a"), HOST)
-    ended = run_worker(launch, "hang", timeout_s=2.5)
+    for _ in range(3):
+        ended = run_worker(launch, "hang", timeout_s=2.5)
+        if "Connection to Agent lost" not in ended.output:  # nsys calls it a bug of its own
+            break
     assert ended.timed_out and "hanging" in ended.output
 
     (profile,) = profiler.collect(launch, ended)
