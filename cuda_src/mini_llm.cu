@@ -707,7 +707,7 @@ extern "C" __global__ void __launch_bounds__(attend::run::kThreads) many_attenti
 // the next pass takes it; the position moves on. top_k = 0: the largest logit, ties to the lowest index. Otherwise one of the
 // top_k largest whose probabilities, at `temperature`, reach top_p: drawn with a number that follows from key, sequence and
 // position alone. A block a sequence.
-extern "C" __global__ void __launch_bounds__(sample::kThreads) sample_kernel(const float* logits, int* ids, int* position,
+extern "C" __global__ void __launch_bounds__(sample::kThreads, 1) sample_kernel(const float* logits, int* ids, int* position,
         int* tokens, long long vocab, long long prompt, long long steps, long long top_k, float top_p, float temperature,
         unsigned long long key) {
     using namespace sample;

@@ -22,9 +22,14 @@ constexpr int kRows = 4;
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * reduce::kWarp;
 // Bounds the registers: what is in flight is a matter of how many blocks fit.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+constexpr int kBlocksOfBytes = 5;  // its compiler would keep some in memory otherwise
+#else
+constexpr int kBlocksOfBytes = 6;
+#endif
 constexpr int kBlocks = !weights::Stored::kScaled ? (kTokens == 1 ? 8 : kTokens == 2 ? 6 : 3)
         : kTokens > 2                             ? 2
-        : WEIGHTS == WEIGHTS_W8                   ? (kTokens > 1 ? 4 : normalise::kLayer ? 5 : 6)
+        : WEIGHTS == WEIGHTS_W8                   ? (kTokens > 1 ? 4 : normalise::kLayer ? 5 : kBlocksOfBytes)
                                                   : (kTokens == 1 ? 4 : 3);
 
 // Warps that share kRows rows: rows of quantised weights are short.
