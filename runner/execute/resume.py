@@ -56,12 +56,15 @@ def left(experiments: Sequence[Experiment], folder: Path) -> Left:
             continue
         names = fingerprint.of(experiment)
         found = {v.name: earlier.of(plan.kernel, names.get(v.name, "")) for v in plan.variants}
+        passed = {name: result for name, results in found.items() if (result := _passed(results)) is not None}
         kept = tuple(variant for variant in plan.variants if _due(config, found[variant.name]))
-        remaining.there += sum(_passed(results) for results in found.values())
+        remaining.there += len(passed)
         remaining.to_run += len(kept)
         if kept:
             experiment.plan = replace(plan, variants=kept)
-            experiment.before = [results[0] for results in found.values() if results and _passed(results)]
+            for variant in kept:
+                passed.pop(variant.name, None)
+            experiment.before = list(passed.values())
             remaining.experiments.append(experiment)
     remaining.note = earlier.problem
     return remaining
@@ -70,12 +73,13 @@ def left(experiments: Sequence[Experiment], folder: Path) -> Left:
 def _due(config: Config, results: Sequence[Result]) -> bool:
     """Whether a variant with these earlier results, the newest first, is to run."""
     if config.resume:
-        return not _passed(results)
+        return _passed(results) is None
     return bool(results) and results[0].status.failed
 
 
-def _passed(results: Iterable[Result]) -> bool:
-    return any(result.status is Status.PASSED for result in results)
+def _passed(results: Iterable[Result]) -> Result | None:
+    """The first that did."""
+    return next((result for result in results if result.status is Status.PASSED), None)
 
 
 class _Earlier:
@@ -104,7 +108,7 @@ class _Earlier:
             return None
         location = locate(config.tracking.uri, project_dir())
         try:
-            search.tagged(location, config.kernel.name, "fingerprint", "")
+            search.newest(location, config.kernel.name, tags={"fingerprint": "none"})
         except TrackingUnavailable as error:
             self.problem = f"without those of the store: {error}"
             return None
@@ -121,4 +125,4 @@ class _Earlier:
     def _stored(self, kernel: str, digest: str) -> list[Result]:
         if self._location is None:
             return []
-        return [result for _, result in search.tagged(self._location, kernel, "fingerprint", digest)]
+        return [result for _, result in search.newest(self._location, kernel, tags={"fingerprint": digest})]

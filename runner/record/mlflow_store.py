@@ -110,24 +110,17 @@ class MlflowStore:
             status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
             return self._finish(run, status.value, end)
 
-    def search(self, kernel: str, params: Mapping[str, str]) -> list[Filed]:
-        """Every run of a family with these parameters, the newest first; nothing where there is no such family."""
+    def search(self, kernel: str, params: Mapping[str, str] = {}, tags: Mapping[str, str] = {}) -> list[Filed]:
+        """Every run of a family with these parameters and tags, the newest first; nothing where there is no such
+        family."""
         with self._translated():
             experiment = self._client.get_experiment_by_name(kernel)
             if experiment is None:
                 return []
-            query = " and ".join(f"params.`{key}` = '{value}'" for key, value in params.items() if "'" not in value)
+            wanted = [("params", *item) for item in params.items()] + [("tags", *item) for item in tags.items()]
+            query = " and ".join(f"{kind}.`{key}` = '{value}'" for kind, key, value in wanted if "'" not in value)
             order = ["attributes.start_time DESC"]
             return [_filed(run) for run in self._pages(str(experiment.experiment_id), query, order)]
-
-    def tagged(self, kernel: str, tag: str, value: str) -> list[Filed]:
-        """Every run of a family with this tag, the newest first; nothing where there is no such family."""
-        with self._translated():
-            experiment = self._client.get_experiment_by_name(kernel)
-            if experiment is None:
-                return []
-            order = ["attributes.start_time DESC"]
-            return [_filed(run) for run in self._pages(str(experiment.experiment_id), f"tags.{tag} = '{value}'", order)]
 
     def run(self, run_id: str) -> Filed:
         """One run by its id."""

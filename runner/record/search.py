@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -14,30 +14,32 @@ from runner.result import clock
 from runner.result.model import Cause, Diagnosis, Quality, Result, Status
 
 
-def newest(location: Location, kernel: str, params: Mapping[str, str]) -> list[tuple[str, Result]]:
-    """Run id and result of every run of a family that has these parameters, the newest first; of any status.
+def newest(
+    location: Location, kernel: str, params: Mapping[str, str] = {}, tags: Mapping[str, str] = {}
+) -> list[tuple[str, Result]]:
+    """Run id and result of every run of a family that has these parameters and tags, the newest first; of any status.
 
     Nothing where the store has no such family. A SQLite file that does not exist is not made. Raises
     ``TrackingUnavailable``.
     """
-    return _results(location, lambda store: store.search(kernel, params))
-
-
-def tagged(location: Location, kernel: str, tag: str, value: str) -> list[tuple[str, Result]]:
-    """The same of the runs that have this tag."""
-    return _results(location, lambda store: store.tagged(kernel, tag, value))
+    if not _exists(location):
+        return []
+    found = ((run.run_id, _result(run)) for run in _opened(location).search(kernel, params, tags))
+    return [(run_id, result) for run_id, result in found if result is not None]
 
 
 def one(location: Location, run_id: str) -> Result:
     """Raises ``TrackingUnavailable``, also where there is no such run, or one that holds no result."""
-    if location.kind == "sqlite" and not location.database.is_file():
+    if not _exists(location):
         raise TrackingUnavailable(f"{location.shown} does not exist")
-    store = MlflowStore(location)
-    store.open()
-    result = _result(store.run(run_id))
+    result = _result(_opened(location).run(run_id))
     if result is None:
         raise TrackingUnavailable(f"run {run_id} of {location.shown} is not the run of a result")
     return result
+
+
+def _exists(location: Location) -> bool:
+    return location.kind != "sqlite" or location.database.is_file()
 
 
 @lru_cache(maxsize=4)
@@ -45,13 +47,6 @@ def _opened(location: Location) -> MlflowStore:
     store = MlflowStore(location)
     store.open()
     return store
-
-
-def _results(location: Location, ask: Callable[[MlflowStore], list[Filed]]) -> list[tuple[str, Result]]:
-    if location.kind == "sqlite" and not location.database.is_file():
-        return []
-    found = ((run.run_id, _result(run)) for run in ask(_opened(location)))
-    return [(run_id, result) for run_id, result in found if result is not None]
 
 
 def _result(run: Filed) -> Result | None:

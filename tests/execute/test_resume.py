@@ -6,14 +6,18 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from runner.config.check import check
 from runner.config.errors import ConfigError
+from runner.execute import fingerprint, resume
+from runner.execute.planning import Experiment
+from runner.result.model import Result, Status
 from tests.execute.test_sweep import results, run
-from tests.kernels.plans import config
+from tests.kernels.plans import config, plan
 
 FAULTS = "kernel.params.fault=0,3,10"
 SETTINGS = ("kernel=faulty", "gpu=host", "measure=quick", "measure.host.max_time_s=0.1", "timeout_s=4")
@@ -90,6 +94,34 @@ def test_variants_count_one_by_one_and_speed_ups_refer_to_the_earlier_baseline(t
     assert sorted(by_variant) == ["fp32", "q4", "q8"]
     fp32, q4 = (by_variant[name]["metrics"] for name in ("fp32", "q4"))
     assert q4["speedup"] == pytest.approx(fp32["time_us"] / q4["time_us"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "kept", "before"),
+    [({"resume": True}, ["q4"], ["fp32 2", "q8 1"]), ({"retry": "failed"}, ["q8"], ["fp32 2"])],
+)
+def test_the_newest_that_passed_stands_for_what_is_left_out(
+    keys: dict[str, Any], kept: list[str], before: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fp32 passed twice, q8 passed and failed since, q4 never ran."""
+    made = config("quant_decode")
+    for key, value in keys.items():
+        setattr(made, key, value)
+    point: Any = SimpleNamespace(config=made)
+    experiment = Experiment(point, plan=plan("quant_decode"))
+    passed, failed = Status.PASSED, Status.INCORRECT
+    known: dict[str, list[tuple[str, Status]]] = {"fp32": [("fp32 2", passed), ("fp32 1", passed)], "q4": []}
+    known["q8"] = [("q8 2", failed), ("q8 1", passed)]
+    earlier = SimpleNamespace(
+        problem="", of=lambda kernel, name: [Result(one, kernel, name, status) for one, status in known[name]]
+    )
+    monkeypatch.setattr(resume, "_Earlier", lambda *given: earlier)
+    monkeypatch.setattr(fingerprint, "of", lambda experiment: {name: name for name in known})
+    left = resume.left([experiment], tmp_path)
+    assert left.experiments == [experiment] and experiment.plan is not None
+    assert [variant.name for variant in experiment.plan.variants] == kept
+    assert [result.id for result in experiment.before] == before
+    assert (left.there, left.to_run) == (2, 1)
 
 
 def test_half_a_result_stands_for_nothing(tmp_path: Path) -> None:
