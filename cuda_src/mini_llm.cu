@@ -8,8 +8,8 @@
 // tokens (decode), bound by the weights, with norms, RoPE and the storing of keys in the kernels beside them; and of many
 // (prefill), on the tensor cores. Float32 weights are exact rather than fast: their projections take the first set for any
 // number of tokens, and so does the output projection always.
-// HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, WHOLE_TILES, KV, LAYOUT, TIED, MOST_SPLITS, RUN_TOKENS and RUN_SHARED are
-// compiled in. A bias that a model has not is a null pointer.
+// HEAD_DIM, GROUP_HEADS, BATCH_TILE, WEIGHTS, GROUP, WHOLE_TILES, KV, LAYOUT, TIED, MOST_SPLITS, RUN_TOKENS, RUN_SHARED,
+// STREAM_RING, STREAM_GROUP and STREAM_STATIC are compiled in. A bias that a model has not is a null pointer.
 #include "common/generator.cuh"
 #include "decoder/attend.cuh"
 #include "decoder/few.cuh"
@@ -208,7 +208,7 @@ __device__ inline void stream(const weights::Layer& of, int tiles, int depth, in
     DYNAMIC_SHARED(streamed::Shared, shared);
     const int whole = static_cast<int>(weights::Tiled::tiles(depth)) * weights::kTile;
     streamed::project(
-            *shared, of.weight, of.scale, tiles, whole, GROUP, team, row,
+            *shared, of.weight, of.scale, tiles, whole, team, row,
             [&](const streamed::Input& input) {
                 overlap::wait();
                 fill(input, whole);
@@ -221,8 +221,8 @@ __device__ inline void stream(const weights::Layer& of, int tiles, int depth, in
 // at the end, once the block has come together; with LayerNorm it is normalised before.
 class Normalised {
 public:
-    __device__ inline Normalised(const float* state, const float* gamma, long long depth, float epsilon, float (&scratch)[streamed::kWarps])
-        : state_(state), gamma_(gamma), depth_(static_cast<int>(depth)), epsilon_(epsilon), scratch_(scratch) {
+    __device__ inline Normalised(const float* state, const float* gamma, int depth, float epsilon, float (&scratch)[streamed::kWarps])
+        : state_(state), gamma_(gamma), depth_(depth), epsilon_(epsilon), scratch_(scratch) {
         for (int k = static_cast<int>(threadIdx.x) * 8; k < depth_; k += streamed::kThreads * 8) overlap::ahead(gamma + k);
     }
 

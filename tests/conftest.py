@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.build.host import CANDIDATES
+from runner.build.host import compiler
+from runner.build.model import CompilerMissing
 from runner.profile.find_tool import Missing
 from runner.profile.nsys import TOOL
 
@@ -74,8 +75,11 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def _quick_compiler(factory: pytest.TempPathFactory) -> str:
     """The compiler that the host backend would take, asked to optimise less: tests compile a kernel far longer than
     they run it. Empty where the user named one, or there is none."""
-    found = next(filter(None, map(shutil.which, CANDIDATES)), None)
-    if found is None or os.environ.get("CXX"):
+    try:
+        found = compiler().path
+    except CompilerMissing:
+        return ""
+    if os.environ.get("CXX"):
         return ""
     quick = factory.mktemp("compiler") / Path(found).name
     quick.write_text(f'#!/bin/sh\nexec {shlex.quote(found)} "$@" -O1\n')

@@ -1,5 +1,5 @@
-// What the tensor cores of sm_80 and later are asked for: 16 x 8 sums of bfloat16 products in float32, or of int8 products in int32. TENSOR_CORES says whether
-// they are there; without them kernels multiply otherwise.
+// What the tensor cores of sm_80 and later are asked for: 16 x 8 sums of bfloat16 products in float32, or of int8 products in int32.
+// TENSOR_CORES says whether they are there; without them kernels multiply otherwise.
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

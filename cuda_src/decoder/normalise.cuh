@@ -29,15 +29,16 @@ struct Moments {
 template <int kThreads>
 __device__ inline Moments of_row(const float* row, long long depth, float epsilon, float* scratch) {
     const float* const rows[1] = {row};
+    const int end = static_cast<int>(depth);
     float mean = 0.0f;
     if constexpr (kLayer) {
         float sum = 0.0f;
-        quads::each<kThreads>(rows, static_cast<int>(depth), static_cast<int>(depth), [&](int, const float4(&x)[1]) { sum += x[0].x + x[0].y + x[0].z + x[0].w; });
+        quads::each<kThreads>(rows, end, end, [&](int, const float4(&x)[1]) { sum += x[0].x + x[0].y + x[0].z + x[0].w; });
         mean = held::block_sum_all<kThreads>(sum, scratch) / static_cast<float>(depth);
         __syncthreads();
     }
     float squares = 0.0f;
-    quads::each<kThreads>(rows, static_cast<int>(depth), static_cast<int>(depth), [&](int, const float4(&x)[1]) {
+    quads::each<kThreads>(rows, end, end, [&](int, const float4(&x)[1]) {
         const float a = x[0].x - mean, b = x[0].y - mean, c = x[0].z - mean, d = x[0].w - mean;
         squares = fmaf(a, a, fmaf(b, b, fmaf(c, c, fmaf(d, d, squares))));
     });

@@ -22,7 +22,8 @@ constexpr int kThreads = kWarps * reduce::kWarp;
 constexpr int kStages = 3;
 constexpr int kBefore = 2;  // stages asked for before x, which must not wait behind all of them
 constexpr int kRows = 16;
-constexpr int kDepth = 128;
+constexpr int kDepth = weights::kTile;
+constexpr int kTogether = weights::Tiled::kTogether;  // rows whose scales a warp reads at once, of the two such that it has
 constexpr int kDigits = 3;
 constexpr float kLargest = 127.0f * 65536.0f;  // of an element in steps: no digit is above 127
 
@@ -41,6 +42,7 @@ struct Shared {
 
 #ifdef STREAM_RING
 static_assert(sizeof(Shared) == STREAM_RING, "STREAM_RING, bytes that a launch asks for besides x, is the size of Shared");
+static_assert(kDigits * kDepth + sizeof(float) == STREAM_GROUP, "STREAM_GROUP, bytes of 128 activations, is their digits and a step");
 static_assert(sizeof(float[kWarps]) <= STREAM_STATIC, "STREAM_STATIC, a block's static shared memory, holds a sum of each warp");
 #endif
 
@@ -158,10 +160,10 @@ __device__ inline void multiply(float& low, float& high, const Stage& stage, con
 template <class Row>
 class Ahead {
 public:
-    __device__ inline Ahead(const unsigned char* weight, const float* scale, int first, int stride, int tiles, int depth, int group,
-            int team, int member, Row row)
-        : weight_(weight), scale_(scale), tile_(first), stride_(stride), tiles_(tiles), depth_(depth), group_(group), team_(team),
-          member_(member), row_(row) {
+    __device__ inline Ahead(const unsigned char* weight, const float* scale, int first, int stride, int tiles, int depth, int team,
+            int member, Row row)
+        : weight_(weight), scale_(scale), tile_(first), stride_(stride), tiles_(tiles), depth_(depth), team_(team), member_(member),
+          row_(row) {
         turn();
     }
 
@@ -173,7 +175,7 @@ public:
             async_copy::vector(&stage.low[1][lane], low_ + at_ + 64);
             async_copy::vector(&stage.high[0][lane], high_ + at_);
             async_copy::vector(&stage.high[1][lane], high_ + at_ + 64);
-            if (lane < kRows / 4) async_copy::vector(&stage.scale[lane * 4], of_lane_ + at_ / group_ * 8);
+            if (lane < kRows / 4) async_copy::vector(&stage.scale[lane * 4], of_lane_ + at_ / GROUP * kTogether);
             at_ += team_ * kDepth;
             if (at_ >= depth_) {
                 tile_ += stride_;
@@ -192,29 +194,29 @@ private:
         low_ = weight_ + static_cast<long long>(row_(tile_, g)) * depth_ + t * 16;
         high_ = weight_ + static_cast<long long>(row_(tile_, g + 8)) * depth_ + t * 16;
         // Of lanes 0 to 3: four scales of the first eight rows, the next four, and those of the other eight.
-        const int eight = row_(tile_, lane / 2 % 2 * 8) / 8, scales = (depth_ + group_ - 1) / group_;
-        of_lane_ = scale_ + static_cast<long long>(eight) * scales * 8 + lane % 2 * 4;
+        const int eight = row_(tile_, lane / 2 % 2 * kTogether) / kTogether * kTogether;
+        of_lane_ = scale_ + weights::Tiled::scale_at(eight + lane % 2 * 4, 0, depth_);
     }
 
     const unsigned char *weight_, *low_ = nullptr, *high_ = nullptr;
     const float *scale_, *of_lane_ = nullptr;
-    int tile_, stride_, tiles_, depth_, group_, team_, member_, at_ = 0;
+    int tile_, stride_, tiles_, depth_, team_, member_, at_ = 0;
     Row row_;
 };
 
 // `row(tile, r)` is the weight row of a tile's r-th sum, any that exists where there is none; `make(input)` puts x into shared
 // memory, all threads together; `store(tile, r, sum, below)` takes each sum once, and with it, for r < 8, that of r + 8. `depth` is a
-// multiple of 128, `group` what shares a scale, a multiple of 128, `team` a power of two up to kWarps.
+// multiple of 128, `team` a power of two up to kWarps.
 template <class Row, class Make, class Store>
-__device__ inline void project(Shared& shared, const unsigned char* weight, const float* scale, int tiles, int depth, int group, int team,
-        Row row, Make make, Store store) {
+__device__ inline void project(Shared& shared, const unsigned char* weight, const float* scale, int tiles, int depth, int team, Row row,
+        Make make, Store store) {
     const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
     const int g = lane / 4, t = lane % 4;
     const int teams = kWarps / team, member = warp % team, pieces = depth / kDepth;
     const int first = static_cast<int>(blockIdx.x) * teams, stride = static_cast<int>(gridDim.x) * teams;
     const Input x(&shared + 1, pieces);
 
-    Ahead<Row> ahead(weight, scale, first + warp / team, stride, tiles, depth, group, team, member, row);
+    Ahead<Row> ahead(weight, scale, first + warp / team, stride, tiles, depth, team, member, row);
 #pragma unroll
     for (int s = 0; s < kBefore; ++s) ahead.fetch(shared.stage[warp][s]);
     make(x);

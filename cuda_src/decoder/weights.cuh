@@ -3,8 +3,8 @@
 // Plain types (WEIGHTS_FP32, WEIGHTS_BF16) lie in order. The quantised ones (WEIGHTS_W8, WEIGHTS_W4) share a scale over each
 // GROUP elements of a row and lie in tiles of 128: the 16-byte piece p of a tile holds elements p * 4 … p * 4 + 3 of each
 // stretch of 32 (int8) or 16 (int4), so that the lanes that read neighbouring pieces read neighbouring activations.
-// Scales of a group lie together for 8 rows. A row that ends within a tile is filled up with zeros; WHOLE_TILES promises that none does. int8 is held as value + 128,
-// int4 as value + 8, which are what a GPU unpacks in the fewest steps.
+// Scales of a group lie together for 8 rows. A row that ends within a tile is filled up with zeros; WHOLE_TILES promises that none
+// does. int8 is held as value + 128, int4 as value + 8, which are what a GPU unpacks in the fewest steps.
 #pragma once
 
 #include "../common/convert.cuh"

@@ -240,14 +240,14 @@ class Decoder:
     ) -> BoundLaunch:
         """A projection of few tokens, ``rows`` by ``depth``; that of one token may stream its weights."""
         few, streamed = SINGLE[kind]
-        whole = -(-depth // 128) * 128
-        shared = self.size("stream_ring") + whole * 97 // 32
+        groups = -(-depth // 128)
+        shared = self.size("stream_ring") + groups * self.size("stream_group")
         fits = shared + self.size("stream_static") <= self.size("shared_limit")
         large = 0 < self._stream_from <= rows * depth
         if not (large and fits) or this.tokens > 1:
             grid = self._few(rows, this.tokens)
             return self._launch(few, grid, FEW_BLOCK, *through, depth, this.tokens, *end)
-        team = min(STREAM_WARPS, 1 << (whole // 128).bit_length() - 1)
+        team = min(STREAM_WARPS, 1 << groups.bit_length() - 1)
         tiles = -(-rows // STREAM_ROWS)
         grid = min(-(-tiles * team // STREAM_WARPS), self.size("sms")), 1, 1
         arguments = (*through, depth, team, *end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from runner.workload.layer_ops import LayerOps
 from tests.kernels.hosted import hosted, messages
 from tests.kernels.plans import HOST, plan
-from tests.kernels.test_mini_llm_host import CONFIGURATIONS
+from tests.kernels.test_mini_llm_host import CONFIGURATIONS, named
 
 FEW = {"decode_norm", "decode_activation"}
 """Decoding few tokens has no such operator of its own."""
@@ -60,9 +59,7 @@ def test_calls_of_a_pass() -> None:
 
 def test_each_node_is_another_layer() -> None:
     made = plan("layer_ops", {**params("bf16"), "L": 3}, HOST)
-    buffers = {buffer.name: buffer.name for buffer in made.buffers}
-    context: Any = SimpleNamespace(plan=made, streams=[None], buffers=buffers, function=lambda name: name)
-    launches = LayerOps(context)._launches("decode_out")
+    launches = LayerOps(named(made))._launches("decode_out")
     assert {str(launch.function) for launch in launches} == {"many_residual_kernel"}
     assert [str(launch.arguments[5]) for launch in launches] == ["0", "1", "2"]
 

@@ -167,12 +167,14 @@ def test_figures_of_the_workload() -> None:
     assert made.variant("graph").report["launches_per_token"] == 1
 
 
-def decoder_of(params: dict[str, Any]) -> Decoder:
-    """Of a plan alone: functions and buffers are their names."""
-    made = plan("mini_llm", params)
+def named(made: Plan) -> Any:
+    """A context of a plan alone: functions and buffers are their names."""
     buffers = {buffer.name: buffer.name for buffer in made.buffers}
-    context: Any = SimpleNamespace(plan=made, streams=[None], buffers=buffers, function=lambda name: name)
-    return Decoder(context)
+    return SimpleNamespace(plan=made, streams=[None], buffers=buffers, function=lambda name: name)
+
+
+def decoder_of(params: dict[str, Any]) -> Decoder:
+    return Decoder(named(plan("mini_llm", params)))
 
 
 def streamed_of(decoder: Decoder) -> set[str]:
