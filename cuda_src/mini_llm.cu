@@ -15,7 +15,7 @@
 #include "decoder/few.cuh"
 #include "decoder/many.cuh"
 #include "decoder/sample.cuh"
-#include "decoder/streamed.cuh"
+#include "decoder/single.cuh"
 
 #ifndef TIED
 #define TIED 0
@@ -23,20 +23,9 @@
 
 namespace {
 
+using namespace activation;
+
 constexpr int kThreads = 256;
-constexpr bool kGated = LAYOUT == LAYOUT_LLAMA;
-constexpr int kUp = kGated ? 2 : 1;  // rows of the projection into the feed-forward part for each of its elements
-
-__device__ inline float silu(float x) { return x / (1.0f + expf(-x)); }
-
-// GELU as GPT-2 has it, by the hyperbolic tangent.
-__device__ inline float gelu(float x) { return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x))); }
-
-// Element `row` of the layer's bias.
-__device__ inline float bias_of(const float* bias, long long layer, long long rows, long long row) {
-    return bias == nullptr ? 0.0f : bias[layer * rows + row];
-}
-
 // Activations for the projection that follows: both halves where that is one of many tokens, else (`split` is null) as they are.
 __device__ inline void keep_activation(float* plain, unsigned short* split, long long at, long long all, float value) {
     if (split == nullptr) {
@@ -92,25 +81,25 @@ extern "C" __global__ void __launch_bounds__(kThreads) weight_scale_kernel(
     of_layer[weights::Tiled::scale_at(row % each, at % groups, depth)] = largest / levels;
 }
 
-// Payload of int8 (levels 127) or int4 (levels 7) in tiles, as decoder/weights.cuh says. A thread writes 16 bytes.
+// Payload of int8 (levels 127) or int4 (levels 7) of layers of `each_rows` rows, as decoder/weights.cuh says. A thread writes 16 bytes.
 extern "C" __global__ void __launch_bounds__(kThreads) quantize_weight_kernel(const weights::Table::Word* weight,
-        const float* scale, unsigned char* payload, long long rows, long long each_rows, long long depth, long long levels) {
+        const float* scale, unsigned char* payload, long long layers, long long each_rows, long long depth, long long levels) {
+    using namespace weights;
     const bool wide = levels > 7;
-    const long long count = wide ? 16 : 32, tiles = (depth + weights::kTile - 1) / weights::kTile;
-    const long long each = tiles * weights::kTile / count;  // pieces of a row
-    const long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
-    if (at >= rows * each) return;
-    const long long row = at / each, piece = at % each;
-    const float* const of_layer = scale + row / each_rows * weights::Tiled::scales(each_rows, depth);
-    unsigned char* to = payload + at * 16;
+    const long long count = wide ? Int8::kCount : Int4::kCount, pieces = Tiled::tiles(depth) * kTile / count;
+    const long long filled = Tiled::filled(each_rows), thread = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+    if (thread >= layers * filled * pieces) return;
+    const long long layer = thread / pieces / filled, row = thread / pieces % filled;
+    const int piece = static_cast<int>(thread % pieces);
+    const float* const scales = scale + layer * Tiled::scales(each_rows, depth);
+    unsigned char* const to = payload + (wide ? layer * Int8::bytes(each_rows, depth) + Int8::row_at(row, depth) + Int8::piece_at(piece)
+                                              : layer * Int4::bytes(each_rows, depth) + Int4::row_at(row, depth) + Int4::piece_at(piece));
     for (int i = 0; i < count; ++i) {
-        const long long e = wide ? weights::Int8::element(static_cast<int>(piece), i / 4) + i % 4
-                                 : weights::Int4::element(static_cast<int>(piece), i / 4) + i % 4;
+        const long long e = (wide ? Int8::element(piece, i / 4) : Int4::element(piece, i / 4)) + i % 4;
         int level = 0;
-        if (e < depth) {
-            level = convert::to_level(
-                    weights::widen(weight[row * depth + e]),
-                    of_layer[weights::Tiled::scale_at(row % each_rows, e / GROUP, depth)], static_cast<int>(levels));
+        if (e < depth && row < each_rows) {
+            const float value = widen(weight[(layer * each_rows + row) * depth + e]);
+            level = convert::to_level(value, scales[Tiled::scale_at(row, e / GROUP, depth)], static_cast<int>(levels));
         }
         if (wide) {
             to[i] = static_cast<unsigned char>(level + 128);
@@ -194,136 +183,26 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_ga
 }
 
 // ---- one token, int8 weights --------------------------------------------------------------------------------------------------
-// The same projections with weights streamed through shared memory (decoder/streamed.cuh): `team` warps share 16 rows. Never launched
-// for weights stored otherwise.
-
-namespace {
-
-__device__ inline int tiles_of(int rows, int each) { return (rows + each - 1) / each; }
-
-// A layer's projection; `fill(input, whole)` makes the activations, zeros behind `depth`.
-template <class Row, class Fill, class Store>
-__device__ inline void stream(const weights::Layer& of, int tiles, int depth, int team, Row row, Fill fill, Store store) {
-#if WEIGHTS == WEIGHTS_W8
-    DYNAMIC_SHARED(streamed::Shared, shared);
-    const int whole = static_cast<int>(weights::Tiled::tiles(depth)) * weights::kTile;
-    streamed::project(
-            *shared, of.weight, of.scale, tiles, whole, team, row,
-            [&](const streamed::Input& input) {
-                overlap::wait();
-                fill(input, whole);
-            },
-            store);
-#endif
-}
-
-// The token as the projection multiplies it. With RMSNorm that is gamma * state, and sums are divided by the root of the mean square
-// at the end, once the block has come together; with LayerNorm it is normalised before.
-class Normalised {
-public:
-    __device__ inline Normalised(const float* state, const float* gamma, int depth, float epsilon, float (&scratch)[streamed::kWarps])
-        : state_(state), gamma_(gamma), depth_(depth), epsilon_(epsilon), scratch_(scratch) {
-        for (int k = static_cast<int>(threadIdx.x) * 8; k < depth_; k += streamed::kThreads * 8) overlap::ahead(gamma + k);
-    }
-
-    __device__ inline void fill(const streamed::Input& input, int whole) {
-        if constexpr (normalise::kLayer) {
-            const normalise::Moments of = normalise::of_row<streamed::kThreads>(state_, depth_, epsilon_, scratch_);
-            const float* const rows[3] = {state_, gamma_, gamma_ + depth_};
-            streamed::fill(input, rows, depth_, whole, [&](const float4(&value)[3]) {
-                const float4 x = value[0], gain = value[1], shift = value[2];
-                return make_float4(of.apply(x.x, gain.x, shift.x), of.apply(x.y, gain.y, shift.y), of.apply(x.z, gain.z, shift.z),
-                        of.apply(x.w, gain.w, shift.w));
-            });
-        } else {
-            const float* const rows[2] = {state_, gamma_};
-            float squares = 0.0f;
-            streamed::fill(input, rows, depth_, whole, [&](const float4(&value)[2]) {
-                const float4 x = value[0], gain = value[1];
-                squares = fmaf(x.x, x.x, fmaf(x.y, x.y, fmaf(x.z, x.z, fmaf(x.w, x.w, squares))));
-                return make_float4(x.x * gain.x, x.y * gain.y, x.z * gain.z, x.w * gain.w);
-            });
-            squares = reduce::lanes_sum(squares);
-            if (threadIdx.x % reduce::kWarp == 0) scratch_[threadIdx.x / reduce::kWarp] = squares;
-        }
-    }
-
-    // What sums are multiplied by, when all threads have filled.
-    __device__ inline float factor() {
-        if constexpr (normalise::kLayer) return 1.0f;
-        if (factor_ == 0.0f) {
-            float squares = 0.0f;
-            for (int w = 0; w < streamed::kWarps; ++w) squares += scratch_[w];
-            factor_ = 1.0f / sqrtf(squares / static_cast<float>(depth_) + epsilon_);
-        }
-        return factor_;
-    }
-
-private:
-    const float *state_, *gamma_;
-    int depth_;
-    float epsilon_, factor_ = 0.0f;
-    float (&scratch_)[streamed::kWarps];
-};
-
-}  // namespace
+// The same projections with weights streamed through shared memory (decoder/single.cuh). Never launched for weights stored otherwise.
 
 // qkv = W norm(state) + bias of the layer.
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_qkv_kernel(const void* weight, const float* scale,
-        const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long all_rows, long long all_depth,
-        long long team, float epsilon) {
-    const int rows = static_cast<int>(all_rows), depth = static_cast<int>(all_depth);
-    __shared__ float scratch[streamed::kWarps];
-    Normalised token(state, gamma + layer * normalise::kRows * depth, depth, epsilon, scratch);
-    stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
-            [=](int tile, int r) { return streamed::row_of(tile, r, rows); },
-            [&](const streamed::Input& input, int whole) { token.fill(input, whole); },
-            [&](int tile, int r, float sum, float) {
-                const int row = tile * streamed::kRows + r;
-                if (row < rows) qkv[row] = sum * token.factor() + bias_of(bias, layer, rows, row);
-            });
+        const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long rows, long long depth,
+        float epsilon) {
+    single::qkv({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth)}, layer, gamma, state, qkv, epsilon);
 }
 
 // state += W x + bias of the layer.
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_residual_kernel(const void* weight, const float* scale,
-        const float* bias, const float* x, float* state, long long layer, long long all_rows, long long all_depth, long long team) {
-    const int rows = static_cast<int>(all_rows), depth = static_cast<int>(all_depth);
-    stream(weights::of_layer(weight, scale, layer, rows, depth), tiles_of(rows, streamed::kRows), depth, team,
-            [=](int tile, int r) { return streamed::row_of(tile, r, rows); },
-            [&](const streamed::Input& input, int whole) {
-                const float* const rows_of[1] = {x};
-                streamed::fill(input, rows_of, depth, whole, [](const float4(&value)[1]) { return value[0]; });
-            },
-            [&](int tile, int r, float sum, float) {
-                const int row = tile * streamed::kRows + r;
-                if (row < rows) state[row] += sum + bias_of(bias, layer, rows, row);
-            });
+        const float* bias, const float* x, float* state, long long layer, long long rows, long long depth) {
+    single::residual({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth)}, layer, x, state);
 }
 
-// out = silu(gate norm(state)) * (up norm(state)): a tile is eight rows of gate and the same of up; or gelu(up norm(state) + bias).
+// out = silu(gate norm(state)) * (up norm(state)), or gelu(up norm(state) + bias).
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_gate_up_kernel(const void* weight, const float* scale,
-        const float* bias, const float* gamma, const float* state, float* out, long long layer, long long all_rows, long long all_depth,
-        long long team, float epsilon) {
-    const int rows = static_cast<int>(all_rows), depth = static_cast<int>(all_depth);
-    __shared__ float scratch[streamed::kWarps];
-    Normalised token(state, gamma + layer * normalise::kRows * depth, depth, epsilon, scratch);
-    constexpr int kEach = streamed::kRows / kUp;
-    stream(weights::of_layer(weight, scale, layer, kUp * rows, depth), tiles_of(rows, kEach), depth, team,
-            [=](int tile, int r) {
-                const int row = tile * kEach + r % kEach;
-                return (row < rows ? row : rows - 1) + r / kEach * rows;
-            },
-            [&](const streamed::Input& input, int whole) { token.fill(input, whole); },
-            [&](int tile, int r, float sum, float below) {
-                const int row = tile * kEach + r;
-                if (r >= kEach || row >= rows) return;
-                if constexpr (kGated) {
-                    const float factor = token.factor();
-                    out[row] = silu(sum * factor) * (below * factor);
-                } else {
-                    out[row] = gelu(sum + bias_of(bias, layer, rows, row));
-                }
-            });
+        const float* bias, const float* gamma, const float* state, float* out, long long layer, long long rows, long long depth,
+        float epsilon) {
+    single::gate_up({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth), kUp}, layer, gamma, state, out, epsilon);
 }
 
 // logits[i] = head . norm(state of token rows_of[i]); with TIED the head is the embedding.
@@ -351,147 +230,60 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
         const int* position, float* partial, unsigned int* tickets, float* plain, unsigned short* halves, long long layer,
         long long heads, long long kv_heads, long long pages_of_slot, long long pages, long long page) {
     using namespace attend;
-    __shared__ float largest[kWarps][kHeads], totals[kWarps][kHeads], sums[kWarps][kHeads][kDim];
+    __shared__ Found<kWarps> found;
     const cache::Cache all =
             cache_of(keys, values, key_scales, value_scales, table, pages_of_slot, pages, page, kv_heads, layer);
     const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
-    const long long group = heads / kv_heads, tiles = (group + kHeads - 1) / kHeads;
-    const long long kv_head = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-    const long long t = blockIdx.y, of = __ldcg(slot + t), at = __ldcg(position + t), splits = gridDim.z, split = blockIdx.z;
-    const long long first_head = kv_head * group + tile * kHeads;
-    const int count = static_cast<int>(group - tile * kHeads < kHeads ? group - tile * kHeads : kHeads);
-    const float* row = qkv + t * (heads + 2 * kv_heads) * kDim;
-    const float scale = 1.0f / sqrtf(static_cast<float>(kDim));
+    const long long t = blockIdx.y, splits = gridDim.z;
+    const Share share(heads, kv_heads, blockIdx.x, __ldcg(slot + t), __ldcg(position + t), blockIdx.z, splits);
     const long long everything = gridDim.y * heads * kDim;
-    const long long begin = at * split / splits, end = at * (split + 1) / splits;
-    if constexpr (overlap::kPossible) {
-        // Keys and values of the first tokens, a sector at a time, and the rotation.
-        constexpr int kSector = 32 / static_cast<int>(sizeof(cache::Word)), kSectors = (kDim + kSector - 1) / kSector;
-        const int tokens = static_cast<int>(end - begin < kAhead ? end - begin : kAhead);
-        for (int i = static_cast<int>(threadIdx.x); i < tokens * kSectors; i += attend::kThreads) {
-            const long long from = all.shape.row(of, kv_head, begin + i / kSectors) * kDim + i % kSectors * kSector;
-            overlap::ahead(all.keys + from);
-            overlap::ahead(all.values + from);
-        }
-        if (threadIdx.x * 4 < kPairs) overlap::ahead(rotation + at * kPairs + threadIdx.x * 4);
-    }
-    overlap::wait();
-    Head query[kHeads];
-    Online online[kHeads];
-#pragma unroll
-    for (int g = 0; g < kHeads; ++g) {
-        query[g].read(row + (first_head + (g < count ? g : count - 1)) * kDim);
-        query[g].turn(rotation + at * kPairs);
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            query[g].low[i] *= scale;
-            query[g].high[i] *= scale;
-        }
-        online[g].clear();
-    }
-#pragma unroll 1
-    for (long long j = begin + warp * kTogether; j < end; j += kWarps * kTogether) {
-        Head key[kTogether], value[kTogether];
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-            const long long place = all.shape.row(of, kv_head, j + i < end ? j + i : end - 1);
-            key[i].read(all.keys + place * kDim, all.key_scale(place));
-            value[i].read(all.values + place * kDim, all.value_scale(place));
-        }
-#pragma unroll
-        for (int g = 0; g < kHeads; ++g) {
-            float score[kTogether];
-#pragma unroll
-            for (int i = 0; i < kTogether; ++i) score[i] = query[g].dot(key[i]);
-            reduce::lanes_sum_each<reduce::kWarp>(score);
-#pragma unroll
-            for (int i = 0; i < kTogether; ++i) {
-                if (j + i >= end) score[i] = kNone;
-            }
-            online[g].add(score, value);
-        }
-    }
-    if (split == splits - 1 && warp == 0) {
-        const long long place = all.shape.row(of, kv_head, at);
-        Head key, value;
-        key.read(row + (heads + kv_head) * kDim);
-        key.turn(rotation + at * kPairs);
-        value.read(row + (heads + kv_heads + kv_head) * kDim);
-        key.round(all.keys, all.key_scales, place, tile == 0);
-        value.round(all.values, all.value_scales, place, tile == 0);
-#pragma unroll
-        for (int g = 0; g < kHeads; ++g) {
-            const float score[1] = {reduce::lanes_sum(query[g].dot(key))};
-            const Head one[1] = {value};
-            online[g].add(score, one);
-        }
-    }
-#pragma unroll
-    for (int g = 0; g < kHeads; ++g) {
-        if (lane == 0) {
-            largest[warp][g] = online[g].best;
-            totals[warp][g] = online[g].total;
-        }
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            if (!Head::has(i)) continue;
-            sums[warp][g][Head::pair(i)] = online[g].sum.low[i];
-            sums[warp][g][Head::pair(i) + kPairs] = online[g].sum.high[i];
-        }
-    }
+    if constexpr (overlap::kPossible) share.ask<kWarps>(all);
+    share.attend(found, all, qkv + t * (heads + 2 * kv_heads) * kDim, rotation);
     __syncthreads();
-    overlap::release();  // keys and values are here: weights may be asked for
     // A share's result: the weighted sum, then the largest score and the sum of weights. [token, head, split, D + 2]
-    constexpr int kResult = kDim + 2;
-    float* const results = partial + (t * heads + first_head) * splits * kResult;
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < count * kDim; i += attend::kThreads) {
-        const int g = i / kDim, d = i % kDim;
-        float best = kNone, total = 0.0f, sum = 0.0f;
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) best = fmaxf(best, largest[w][g]);
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) {
-            const float by = expf(largest[w][g] - best);
-            total = fmaf(totals[w][g], by, total);
-            sum = fmaf(sums[w][g][d], by, sum);
-        }
+    float* const results = partial + (t * heads + share.first_head) * splits * kResult;
+    share.together<attend::kThreads>(found, [&](int g, int d, float sum, float best, float total) {
         if (splits == 1) {
-            keep_activation(plain, halves, (t * heads + first_head + g) * kDim + d, everything, sum / total);
-            continue;
+            keep_activation(plain, halves, (t * heads + share.first_head + g) * kDim + d, everything, sum / total);
+            return;
         }
-        float* share = results + (g * splits + split) * kResult;
-        share[d] = sum;
+        float* const mine = results + (g * splits + blockIdx.z) * kResult;
+        mine[d] = sum;
         if (d == 0) {
-            share[kDim] = best;
-            share[kDim + 1] = total;
+            mine[kDim] = best;
+            mine[kDim + 1] = total;
         }
-    }
+    });
     if (splits == 1) return;
     if (!reduce::last_to_arrive(tickets + t * gridDim.x + blockIdx.x, static_cast<unsigned int>(splits))) return;
     // Shares are weighed against each other by a warp for each head, then summed by all threads.
     __shared__ float weigh[kHeads][kShares];
-    for (int g = warp; g < count; g += kWarps) {
+#pragma unroll 1
+    for (int g = warp; g < share.count; g += kWarps) {
         const float* of_head = results + g * splits * kResult;
         float best = kNone, total = 0.0f;
+#pragma unroll 1
         for (long long s = lane; s < splits; s += reduce::kWarp) best = fmaxf(best, of_head[s * kResult + kDim]);
         best = reduce::lanes_max(best);
+#pragma unroll 1
         for (long long s = lane; s < splits; s += reduce::kWarp) {
-            const float by = expf(of_head[s * kResult + kDim] - best);
+            const float by = __expf(of_head[s * kResult + kDim] - best);
             weigh[g][s] = by;
             total = fmaf(of_head[s * kResult + kDim + 1], by, total);
         }
         total = reduce::lanes_sum(total);
         __syncwarp();
-        for (long long s = lane; s < splits; s += reduce::kWarp) weigh[g][s] /= total;
+#pragma unroll 1
+        for (long long s = lane; s < splits; s += reduce::kWarp) weigh[g][s] = __fdividef(weigh[g][s], total);
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < count * kDim; i += attend::kThreads) {
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < share.count * kDim; i += attend::kThreads) {
         const int g = i / kDim, d = i % kDim;
         float sum = 0.0f;
 #pragma unroll 4
         for (long long s = 0; s < splits; ++s) sum = fmaf(results[(g * splits + s) * kResult + d], weigh[g][s], sum);
-        keep_activation(plain, halves, (t * heads + first_head + g) * kDim + d, everything, sum);
+        keep_activation(plain, halves, (t * heads + share.first_head + g) * kDim + d, everything, sum);
     }
 }
 
@@ -558,7 +350,11 @@ extern "C" __global__ void many_rope_kernel(float* qkv, const float2* rotation, 
     float* from = qkv + (t * (heads + 2 * kv_heads) + head) * kDim;
     Head held;
     held.read(from);
-    if (head < heads + kv_heads) held.turn(rotation + at * kPairs);
+    if (head < heads + kv_heads) {
+        Head turn;
+        turn.read(rotation + at * kPairs);
+        held.turn(turn);
+    }
     if (head < heads) {
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {

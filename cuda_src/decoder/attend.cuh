@@ -2,6 +2,7 @@
 // Everything is computed in float32. HEAD_DIM and GROUP_HEADS (query heads that read the same keys together) are compiled in.
 #pragma once
 
+#include "../common/overlap.cuh"
 #include "../common/reduce.cuh"
 #include "../common/shared.cuh"
 #include "cache.cuh"
@@ -62,19 +63,27 @@ struct Head {
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
             if (!has(i)) continue;
-            low[i] = cache::widen(from[pair(i)], scale);
-            high[i] = cache::widen(from[pair(i) + kPairs], scale);
+            low[i] = cache::widen(cache::load(from + pair(i)), scale);
+            high[i] = cache::widen(cache::load(from + pair(i) + kPairs), scale);
         }
     }
-    // By the cosines and sines of a position.
-    __device__ inline void turn(const float2* rotation) {
+    // By a position's cosines, which `by` has as its low half, and sines.
+    __device__ inline void turn(const Head& by) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            const float x = low[i], y = high[i];
+            low[i] = x * by.low[i] - y * by.high[i];
+            high[i] = y * by.low[i] + x * by.high[i];
+        }
+    }
+    __device__ inline void read(const float2* rotation) {
+        clear();
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
             if (!has(i)) continue;
             const float2 by = rotation[pair(i)];
-            const float x = low[i], y = high[i];
-            low[i] = x * by.x - y * by.y;
-            high[i] = y * by.x + x * by.y;
+            low[i] = by.x;
+            high[i] = by.y;
         }
     }
     __device__ inline float largest() const {
@@ -123,7 +132,7 @@ struct Online {
         float larger = best;
 #pragma unroll
         for (int j = 0; j < kCount; ++j) larger = fmaxf(larger, score[j]);
-        const float keep = expf(best - larger);
+        const float keep = __expf(best - larger);
         total *= keep;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
@@ -132,7 +141,7 @@ struct Online {
         }
 #pragma unroll
         for (int j = 0; j < kCount; ++j) {
-            const float weight = expf(score[j] - larger);
+            const float weight = __expf(score[j] - larger);
             total += weight;
 #pragma unroll
             for (int i = 0; i < kEach; ++i) {
@@ -141,6 +150,144 @@ struct Online {
             }
         }
         best = larger;
+    }
+};
+
+constexpr int kResult = kDim + 2;  // of a share and a head: the weighted sum, then the largest score and the sum of weights
+
+// What each warp of a block found among its tokens.
+template <int kWarps>
+struct Found {
+    float largest[kWarps][kHeads], totals[kWarps][kHeads], sums[kWarps][kHeads][kDim];
+};
+
+// A share of a token's keys: of the heads that read them together those of one tile. The last share has the token itself, too.
+struct Share {
+    long long heads, kv_heads, kv_head, tile, slot, at, begin, end, first_head;
+    int count;  // heads of the tile
+    bool own;
+
+    // `of`: KV head and tile, `at`: the token's position.
+    __device__ inline Share(long long heads, long long kv_heads, long long of, long long slot, long long at, long long split, long long splits)
+        : heads(heads), kv_heads(kv_heads), slot(slot), at(at), begin(at * split / splits), end(at * (split + 1) / splits),
+          own(split == splits - 1) {
+        const long long group = heads / kv_heads, tiles = (group + kHeads - 1) / kHeads;
+        kv_head = of / tiles;
+        tile = of % tiles;
+        first_head = kv_head * group + tile * kHeads;
+        count = static_cast<int>(group - tile * kHeads < kHeads ? group - tile * kHeads : kHeads);
+    }
+
+    // Asks for keys and values of the first tokens, a sector at a time, behind those that every warp reads at once.
+    template <int kWarps>
+    __device__ inline void ask(const cache::Cache& all) const {
+        constexpr int kSector = 32 / static_cast<int>(sizeof(cache::Word)), kSectors = (kDim + kSector - 1) / kSector;
+        const int first = kWarps * kTogether, last = static_cast<int>(end - begin < kAhead ? end - begin : kAhead);
+#pragma unroll 1
+        for (int i = first * kSectors + static_cast<int>(threadIdx.x); i < last * kSectors; i += kWarps * reduce::kWarp) {
+            const long long from = all.shape.row(slot, kv_head, begin + i / kSectors) * kDim + i % kSectors * kSector;
+            overlap::ahead(all.keys + from);
+            overlap::ahead(all.values + from);
+        }
+    }
+
+    // `row`: Q, K and V of the token, which the kernel ahead writes; the first keys and values are read before it has ended. The token's
+    // key is turned and stored, and its value, by the tile that is the first of its KV head.
+    template <int kWarps>
+    __device__ inline void attend(Found<kWarps>& found, const cache::Cache& all, const float* row, const float2* rotation) const {
+        const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
+        const float scale = 1.0f / sqrtf(static_cast<float>(kDim));
+        Head query[kHeads], key[kTogether], value[kTogether], turn;
+        Online online[kHeads];
+        turn.read(rotation + at * kPairs);
+        bool waits = true;
+#pragma unroll 1
+        for (long long j = begin + warp * kTogether;; j += kWarps * kTogether) {
+            if (j < end) {
+#pragma unroll
+                for (int i = 0; i < kTogether; ++i) {
+                    const long long place = all.shape.row(slot, kv_head, j + i < end ? j + i : end - 1);
+                    key[i].read(all.keys + place * kDim, all.key_scale(place));
+                    value[i].read(all.values + place * kDim, all.value_scale(place));
+                }
+            }
+            if (waits) {
+                waits = false;
+                overlap::wait();
+                overlap::release();
+#pragma unroll
+                for (int g = 0; g < kHeads; ++g) {
+                    query[g].read(row + (first_head + (g < count ? g : count - 1)) * kDim);
+                    query[g].turn(turn);
+#pragma unroll
+                    for (int i = 0; i < kEach; ++i) {
+                        query[g].low[i] *= scale;
+                        query[g].high[i] *= scale;
+                    }
+                    online[g].clear();
+                }
+            }
+            if (j >= end) break;
+#pragma unroll
+            for (int g = 0; g < kHeads; ++g) {
+                float score[kTogether];
+#pragma unroll
+                for (int i = 0; i < kTogether; ++i) score[i] = query[g].dot(key[i]);
+                reduce::lanes_sum_each<reduce::kWarp>(score);
+#pragma unroll
+                for (int i = 0; i < kTogether; ++i) {
+                    if (j + i >= end) score[i] = kNone;
+                }
+                online[g].add(score, value);
+            }
+        }
+        if (own && warp == kWarps - 1) {
+            const long long place = all.shape.row(slot, kv_head, at);
+            Head own_key, own_value;
+            own_key.read(row + (heads + kv_head) * kDim);
+            own_key.turn(turn);
+            own_value.read(row + (heads + kv_heads + kv_head) * kDim);
+            own_key.round(all.keys, all.key_scales, place, tile == 0);
+            own_value.round(all.values, all.value_scales, place, tile == 0);
+#pragma unroll
+            for (int g = 0; g < kHeads; ++g) {
+                const float score[1] = {reduce::lanes_sum(query[g].dot(own_key))};
+                const Head one[1] = {own_value};
+                online[g].add(score, one);
+            }
+        }
+#pragma unroll
+        for (int g = 0; g < kHeads; ++g) {
+            if (lane == 0) {
+                found.largest[warp][g] = online[g].best;
+                found.totals[warp][g] = online[g].total;
+            }
+#pragma unroll
+            for (int i = 0; i < kEach; ++i) {
+                if (!Head::has(i)) continue;
+                found.sums[warp][g][Head::pair(i)] = online[g].sum.low[i];
+                found.sums[warp][g][Head::pair(i) + kPairs] = online[g].sum.high[i];
+            }
+        }
+    }
+
+    // What all warps found: `store(g, d, sum, best, total)` takes element d of the tile's head g.
+    template <int kThreads, int kWarps, class Store>
+    __device__ inline void together(const Found<kWarps>& found, Store store) const {
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x); i < count * kDim; i += kThreads) {
+            const int g = i / kDim, d = i % kDim;
+            float best = kNone, total = 0.0f, sum = 0.0f;
+#pragma unroll 8
+            for (int w = 0; w < kWarps; ++w) best = fmaxf(best, found.largest[w][g]);
+#pragma unroll 4
+            for (int w = 0; w < kWarps; ++w) {
+                const float by = __expf(found.largest[w][g] - best);
+                total = fmaf(found.totals[w][g], by, total);
+                sum = fmaf(found.sums[w][g][d], by, sum);
+            }
+            store(g, d, sum, best, total);
+        }
     }
 };
 

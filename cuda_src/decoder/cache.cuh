@@ -28,6 +28,17 @@ using Word = signed char;
 using Word = __nv_fp8_e4m3;
 #endif
 
+// Past the L1 cache, which may know what was there before another kernel.
+__device__ inline Word load(const Word* from) {
+#if KV == KV_FP8
+    Word value;
+    value.__x = __ldcg(reinterpret_cast<const unsigned char*>(from));
+    return value;
+#else
+    return __ldcg(from);
+#endif
+}
+
 __device__ inline float widen(Word value, float scale) {
 #if KV == KV_BF16
     return convert::Bfloat16::widen(value);
@@ -71,7 +82,7 @@ struct Shape {
     // Number of the row of D elements that holds token `t` of a slot's KV head.
     __device__ inline long long row(long long slot, long long kv_head, long long t) const {
         const unsigned int each = static_cast<unsigned int>(page), of = static_cast<unsigned int>(t);  // cheaper to divide
-        const long long at = table[slot * pages_of_slot + of / each];
+        const long long at = __ldcg(table + slot * pages_of_slot + of / each);
         return ((layer * pages + at) * kv_heads + kv_head) * page + of % each;
     }
 };
@@ -83,8 +94,8 @@ struct Cache {
     float* value_scales;
     Shape shape;
 
-    __device__ inline float key_scale(long long row) const { return KV == KV_INT8 ? key_scales[row] : 1.0f; }
-    __device__ inline float value_scale(long long row) const { return KV == KV_INT8 ? value_scales[row] : 1.0f; }
+    __device__ inline float key_scale(long long row) const { return KV == KV_INT8 ? __ldcg(key_scales + row) : 1.0f; }
+    __device__ inline float value_scale(long long row) const { return KV == KV_INT8 ? __ldcg(value_scales + row) : 1.0f; }
 };
 
 }  // namespace cache

@@ -53,13 +53,12 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     constexpr int kSums = kRows * kTokens + (kNorm ? kTokens : 0);
     __shared__ float scratch[kWarps][kSums];
     const unsigned char* base = static_cast<const unsigned char*>(weight);
-    const long long bytes = Type::row_bytes(depth);
     const int pieces = Type::pieces(depth);
     const uint4* from[kRows];
     const float* scales[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-        from[r] = reinterpret_cast<const uint4*>(base + row(r) * bytes);
+        from[r] = reinterpret_cast<const uint4*>(base + Type::row_at(row(r), depth));
         if constexpr (Type::kScaled) scales[r] = scale + Type::scale_at(row(r), 0, depth);
     }
     overlap::wait();
@@ -79,7 +78,7 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam) {
         uint4 raw[kRows];
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) raw[r] = __ldcs(from[r] + p);
+        for (int r = 0; r < kRows; ++r) raw[r] = __ldcs(from[r] + Type::piece_at(p) / 16);
         float by[kRows];
         if constexpr (Type::kScaled) {
 #pragma unroll

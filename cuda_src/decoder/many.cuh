@@ -84,11 +84,11 @@ struct Load;
 template <>
 struct Load<weights::Plain<convert::Bfloat16>> {
     uint4 piece;
-    __device__ inline void read(const unsigned char* weight, long long bytes, long long row, long long rows, long long from,
+    __device__ inline void read(const unsigned char* weight, long long row, long long rows, long long from,
             long long depth) {
         const long long r = row + threadIdx.x / kPieces, k = from + threadIdx.x % kPieces * 8;
         piece = make_uint4(0u, 0u, 0u, 0u);
-        if (r < rows && k < depth) piece = *reinterpret_cast<const uint4*>(weight + r * bytes + 2 * k);
+        if (r < rows && k < depth) piece = *reinterpret_cast<const uint4*>(weight + weights::Plain<convert::Bfloat16>::row_at(r, depth) + 2 * k);
     }
     __device__ inline void write(Tile& tile) const {
         *reinterpret_cast<uint4*>(&tile.weight[threadIdx.x / kPieces][threadIdx.x % kPieces * 8]) = piece;
@@ -103,14 +103,14 @@ __device__ inline void write_whole(unsigned short* to, const float* values) {
 template <>
 struct Load<weights::Int8> {
     unsigned int word[2];
-    __device__ inline void read(const unsigned char* weight, long long bytes, long long row, long long rows, long long from,
+    __device__ inline void read(const unsigned char* weight, long long row, long long rows, long long from,
             long long depth) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int at = static_cast<int>(threadIdx.x) + i * kThreads;
             const long long r = row + at / 8;
-            const long long offset = from / weights::kTile * weights::kTile + at % 8 * 16 + from % weights::kTile / 8;
-            word[i] = r < rows ? *reinterpret_cast<const unsigned int*>(weight + r * bytes + offset) : 0x80808080u;
+            const long long offset = weights::Int8::piece_at(static_cast<int>(from / weights::kTile) * 8 + at % 8) + from % weights::kTile / 8;
+            word[i] = r < rows ? *reinterpret_cast<const unsigned int*>(weight + weights::Int8::row_at(r, depth) + offset) : 0x80808080u;
         }
     }
     __device__ inline void write(Tile& tile) const {
@@ -127,11 +127,12 @@ struct Load<weights::Int8> {
 template <>
 struct Load<weights::Int4> {
     unsigned int word;
-    __device__ inline void read(const unsigned char* weight, long long bytes, long long row, long long rows, long long from,
+    __device__ inline void read(const unsigned char* weight, long long row, long long rows, long long from,
             long long depth) {
         const long long r = row + threadIdx.x / 4;
-        const long long offset = from / weights::kTile * (weights::kTile / 2) + threadIdx.x % 4 * 16 + from % weights::kTile / 8;
-        word = r < rows ? *reinterpret_cast<const unsigned int*>(weight + r * bytes + offset) : 0x88888888u;
+        const int piece = static_cast<int>(from / weights::kTile) * 4 + static_cast<int>(threadIdx.x) % 4;
+        const long long offset = weights::Int4::piece_at(piece) + from % weights::kTile / 8;
+        word = r < rows ? *reinterpret_cast<const unsigned int*>(weight + weights::Int4::row_at(r, depth) + offset) : 0x88888888u;
     }
     __device__ inline void write(Tile& tile) const {
         float values[8];
@@ -175,7 +176,6 @@ __device__ inline void project(const void* weight, const float* scale, const uns
         long long depth, long long tokens, Store store) {
     __shared__ Tile tile;
     const unsigned char* base = static_cast<const unsigned char*>(weight);
-    const long long bytes = Type::row_bytes(depth);
     const long long first = static_cast<long long>(blockIdx.x) * kTokens, row = static_cast<long long>(blockIdx.y) * kRows;
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     const int token_of_warp = warp % 4 * 32, row_of_warp = warp / 4 * 32;
@@ -183,7 +183,7 @@ __device__ inline void project(const void* weight, const float* scale, const uns
     Sums part = {};
     Load<Type> weights_ahead;
     Activations x_ahead;
-    weights_ahead.read(base, bytes, row, rows, 0, depth);
+    weights_ahead.read(base, row, rows, 0, depth);
     x_ahead.read(x, first, tokens, 0, depth);
 #pragma unroll 1
     for (long long from = 0; from < depth; from += kDepth) {
@@ -191,7 +191,7 @@ __device__ inline void project(const void* weight, const float* scale, const uns
         x_ahead.write(tile);
         __syncthreads();
         if (from + kDepth < depth) {
-            weights_ahead.read(base, bytes, row, rows, from + kDepth, depth);
+            weights_ahead.read(base, row, rows, from + kDepth, depth);
             x_ahead.read(x, first, tokens, from + kDepth, depth);
         }
         if constexpr (Type::kScaled) {

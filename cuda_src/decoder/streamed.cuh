@@ -1,16 +1,17 @@
 // Projections of one token, with int8 weights, bound by the reading of them: y = W x.
 //
-// Each warp keeps kStages pieces of 16 rows x 128 elements on their way into shared memory, in places that each lane writes and
-// reads alone but for the scales, so that no warp waits for another before a tile of 16 rows is done. Products are the tensor
-// cores', of integers: weights as they are, x as three digits to the base 256 below a scale for each 128 elements (22 bits and a
-// sign, next to what a float32 holds), which are three of the eight columns of `b`.
+// Each warp keeps kStages pieces of 16 rows x 128 elements on their way into shared memory of its own, and makes itself the groups of
+// x that it multiplies: no warp waits for another before kSlots tiles of 16 rows are done, so that one whose weights are late holds up
+// none. Products are the tensor cores', of integers: weights as they are, x as three digits to the base 256 below a scale for each 128
+// elements (22 bits and a sign, next to what a float32 holds), which are three of the eight columns of `b`.
 //
-// A block is one to an SM; `team` of its warps share a tile, each taking groups of 128 elements in turn.
+// A block is one to an SM; `team` of its warps share a tile, each taking groups of 128 elements in turn. The code is kept small: a
+// kernel runs through most of it a few times only, and all of it has to be read from memory, since the weights of the kernels before have
+// passed through the caches.
 #pragma once
 
 #include "../common/async_copy.cuh"
 #include "../common/overlap.cuh"
-#include "../common/quads.cuh"
 #include "../common/reduce.cuh"
 #include "../common/tensor.cuh"
 #include "weights.cuh"
@@ -21,23 +22,25 @@ constexpr int kWarps = 16;
 constexpr int kThreads = kWarps * reduce::kWarp;
 constexpr int kStages = 3;
 constexpr int kBefore = 2;  // stages asked for before x, which must not wait behind all of them
+constexpr int kSlots = 8;  // turns whose sums are put together at once
 constexpr int kRows = 16;
 constexpr int kDepth = weights::kTile;
-constexpr int kTogether = weights::Tiled::kTogether;  // rows whose scales a warp reads at once, of the two such that it has
 constexpr int kDigits = 3;
 constexpr float kLargest = 127.0f * 65536.0f;  // of an element in steps: no digit is above 127
 
-// With g = lane / 4 and t = lane % 4:
+// Of 16 rows, a tile each. In an odd row the two halves of 64 bytes change places, so that eight lanes that read at once, of two rows
+// 64 bytes each, read from all banks.
 struct Stage {
-    uint4 low[2][reduce::kWarp];   // words t and t + 4 of row g, of each lane its own
-    uint4 high[2][reduce::kWarp];  // of row g + 8
+    uint4 words[kRows][8];
     float scale[kRows];
+
+    __device__ static inline int at(int row, int piece) { return piece ^ row % 2 * 4; }
 };
 
 struct Shared {
     Stage stage[kWarps][kStages];
-    float sums[2][kWarps][kRows];
-    // and behind it x: the digits of its groups, then what a step of each is worth
+    float sums[2][kSlots][kWarps][kRows];
+    // and behind it x, as often as there are teams: the digits of its groups, then what a step of each is worth
 };
 
 #ifdef STREAM_RING
@@ -64,41 +67,34 @@ struct Input {
 __device__ inline void put(const Input& to, int k, const float4& value) {
     const float sum = value.x + value.y + value.z + value.w;
     const float of_four = fmaxf(fmaxf(fabsf(value.x), fabsf(value.y)), fmaxf(fabsf(value.z), fabsf(value.w)));
-    // What is no number has no digits either: an infinite step makes the sums none.
-    const float largest = reduce::lanes_max(sum == sum ? of_four : __int_as_float(0x7F800000));
-    const float by = largest > 1.0e-30f ? kLargest / largest : 0.0f;  // below that it would be infinite
-    const float each[4] = {value.x, value.y, value.z, value.w};
-    unsigned int digits[kDigits] = {};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        int left = __float2int_rn(each[i] * by);
-#pragma unroll
-        for (int d = kDigits - 1; d >= 0; --d) {
-            const int digit = static_cast<signed char>(left);
-            digits[d] |= static_cast<unsigned int>(digit & 255) << (8 * i);
-            left = (left - digit) >> 8;
-        }
-    }
+    // What is no number, or next to infinite, has no digits: an infinite step makes the sums none.
+    const float largest = reduce::lanes_max(sum == sum && of_four < 1.0e37f ? of_four : __int_as_float(0x7F800000));
+    const float by = largest > 1.0e-30f ? __fdividef(kLargest, largest) : 0.0f;  // below that it would be infinite
+    // With half of every digit's range added, digits are bytes; without it again, they have signs.
+    constexpr int kHalves = 0x808080;
+    const unsigned int x = (__float2int_rn(value.x * by) + kHalves) ^ kHalves, y = (__float2int_rn(value.y * by) + kHalves) ^ kHalves;
+    const unsigned int z = (__float2int_rn(value.z * by) + kHalves) ^ kHalves, w = (__float2int_rn(value.w * by) + kHalves) ^ kHalves;
     const int at = k % kDepth, q = at / 32, half = at / 16 % 2, t = at / 4 % 4;
+    unsigned int* const words = reinterpret_cast<unsigned int*>(&to.groups[k / kDepth].words[0][q / 2][t]) + q % 2 * 2 + half;
+    constexpr int kApart = sizeof(to.groups->words[0]) / sizeof(unsigned int);
 #pragma unroll
     for (int d = 0; d < kDigits; ++d) {
-        reinterpret_cast<unsigned int*>(&to.groups[k / kDepth].words[d][q / 2][t])[q % 2 * 2 + half] = digits[d];
+        const int shift = 8 * (kDigits - 1 - d);
+        words[d * kApart] = (x >> shift & 255u) | (y >> shift & 255u) << 8 | (z >> shift & 255u) << 16 | (w >> shift & 255u) << 24;
     }
     if (at == 0) to.steps[k / kDepth] = largest / kLargest;
 }
 
-// Puts x into shared memory, `depth` elements and zeros up to `whole`, a multiple of 128: `four(value)` makes them of those of
-// `kRows` rows of float32, and of zeros a zero.
-template <int kRows, class Four>
-__device__ inline void fill(const Input& to, const float* const (&rows)[kRows], int depth, int whole, Four four) {
-    quads::each<kThreads>(rows, depth, whole, [&](int k, const float4(&value)[kRows]) { put(to, k, four(value)); });
-}
-
-// The weight row of a tile's r-th sum, where tiles take the rows in turn: behind the end the last one again.
-__device__ inline int row_of(int tile, int r, int rows) {
-    const int row = tile * kRows + r;
-    return row < rows ? row : rows - 1;
-}
+// A projection in tiles of 16 sums, of eight rows of weights and `apart` bytes, or scales, further on of eight more.
+struct Projection {
+    const unsigned char* weight;
+    const float* scale;
+    int tiles;
+    int step;   // from tile to tile, in rows
+    int apart;  // from its first eight rows to the others, in rows
+    int pieces;  // tiles of 128 in a row
+    int team;  // warps that share a tile: a power of two up to kWarps, no more than pieces
+};
 
 // Adds a piece of rows g and g + 8 times x, to `low` and `high`: of a row all lanes with the same g together.
 __device__ inline void multiply(float& low, float& high, const Stage& stage, const Group& x, float step) {
@@ -109,7 +105,7 @@ __device__ inline void multiply(float& low, float& high, const Stage& stage, con
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const uint4 four = r == 0 ? stage.low[half][lane] : stage.high[half][lane];
+            const uint4 four = stage.words[g + 8 * r][Stage::at(g, t + 4 * half)];
             words[r][half][0] = four.x ^ kSign;
             words[r][half][1] = four.y ^ kSign;
             words[r][half][2] = four.z ^ kSign;
@@ -156,29 +152,29 @@ __device__ inline void multiply(float& low, float& high, const Stage& stage, con
 #endif
 }
 
-// A warp's weights on their way: groups member, member + team, … of a tile, then of the next of its tiles.
-template <class Row>
+// A warp's weights on their way: pieces member, member + team, … of a tile, then of the next of its tiles.
 class Ahead {
 public:
-    __device__ inline Ahead(const unsigned char* weight, const float* scale, int first, int stride, int tiles, int depth, int team,
-            int member, Row row)
-        : weight_(weight), scale_(scale), tile_(first), stride_(stride), tiles_(tiles), depth_(depth), team_(team), member_(member),
-          row_(row) {
+    __device__ inline Ahead(const Projection& of)
+        : of_(of), tile_(static_cast<int>(blockIdx.x) * (kWarps / of.team) + static_cast<int>(threadIdx.x) / reduce::kWarp / of.team) {
         turn();
     }
 
     // Asks for the next piece, if there is one, as a group of copies.
     __device__ inline void fetch(Stage& stage) {
         const int lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
-        if (tile_ < tiles_ && at_ < depth_) {
-            async_copy::vector(&stage.low[0][lane], low_ + at_);
-            async_copy::vector(&stage.low[1][lane], low_ + at_ + 64);
-            async_copy::vector(&stage.high[0][lane], high_ + at_);
-            async_copy::vector(&stage.high[1][lane], high_ + at_ + 64);
-            if (lane < kRows / 4) async_copy::vector(&stage.scale[lane * 4], of_lane_ + at_ / GROUP * kTogether);
-            at_ += team_ * kDepth;
-            if (at_ >= depth_) {
-                tile_ += stride_;
+        if (tile_ < of_.tiles) {
+            const unsigned char* const from = from_ + at_ * kEight;
+            const int apart = of_.apart * of_.pieces * kDepth;
+            uint4* const to = &stage.words[lane / 8][Stage::at(lane / 8, lane % 8)];
+            async_copy::vector(to, from);
+            async_copy::vector(to + 32, from + 512);
+            async_copy::vector(to + 64, from + apart);
+            async_copy::vector(to + 96, from + apart + 512);
+            if (lane < kRows / 4) async_copy::vector(&stage.scale[lane * 4], scale_ + at_ * kDepth / GROUP * kTogether);
+            at_ += of_.team;
+            if (at_ >= of_.pieces) {
+                tile_ += static_cast<int>(gridDim.x) * (kWarps / of_.team);
                 turn();
             }
         }
@@ -186,79 +182,106 @@ public:
     }
 
 private:
-    // To the first group of the tile.
+    static constexpr int kTogether = weights::Tiled::kTogether;
+    static constexpr int kEight = kTogether * kDepth;  // bytes of a piece of eight rows
+
+    // To the first piece of the tile.
     __device__ inline void turn() {
-        at_ = member_ * kDepth;
-        if (tile_ >= tiles_) return;
-        const int lane = static_cast<int>(threadIdx.x) % reduce::kWarp, g = lane / 4, t = lane % 4;
-        low_ = weight_ + static_cast<long long>(row_(tile_, g)) * depth_ + t * 16;
-        high_ = weight_ + static_cast<long long>(row_(tile_, g + 8)) * depth_ + t * 16;
-        // Of lanes 0 to 3: four scales of the first eight rows, the next four, and those of the other eight.
-        const int eight = row_(tile_, lane / 2 % 2 * kTogether) / kTogether * kTogether;
-        of_lane_ = scale_ + weights::Tiled::scale_at(eight + lane % 2 * 4, 0, depth_);
+        const int lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
+        const int row = tile_ * of_.step, groups = (of_.pieces * kDepth + GROUP - 1) / GROUP;
+        at_ = static_cast<int>(threadIdx.x) / reduce::kWarp % of_.team;
+        from_ = of_.weight + static_cast<long long>(row) * (of_.pieces * kDepth) + lane * 16;
+        // Of lanes 0 and 1 those of the first eight rows, of 2 and 3 those of the others.
+        scale_ = of_.scale + static_cast<long long>(row + lane / 2 % 2 * of_.apart) * groups + lane % 2 * 4;
     }
 
-    const unsigned char *weight_, *low_ = nullptr, *high_ = nullptr;
-    const float *scale_, *of_lane_ = nullptr;
-    int tile_, stride_, tiles_, depth_, team_, member_, at_ = 0;
-    Row row_;
+    const Projection& of_;
+    int tile_, at_ = 0;
+    const unsigned char* from_ = nullptr;
+    const float* scale_ = nullptr;
 };
 
-// `row(tile, r)` is the weight row of a tile's r-th sum, any that exists where there is none; `make(input)` puts x into shared
-// memory, all threads together; `store(tile, r, sum, below)` takes each sum once, and with it, for r < 8, that of r + 8. `depth` is a
-// multiple of 128, `team` a power of two up to kWarps.
-template <class Row, class Make, class Store>
-__device__ inline void project(Shared& shared, const unsigned char* weight, const float* scale, int tiles, int depth, int team, Row row,
-        Make make, Store store) {
+// A projection by a block of each SM. `x` is what it multiplies:
+//     x.ask()             before the kernel ahead has ended: asks for what was there before it
+//     x.begin()           all threads together
+//     x.read(k)           elements k … k + 3 of what it is made of, or zeros behind its end
+//     x.make(read)        four elements of x from that; of zeros, zeros
+//     x.end()             when this thread has made all of its elements
+// `store(tile, r, sum, below)` takes each sum once, and with it, for r < 8, that of r + 8.
+//
+// Every warp makes the groups of x that it multiplies, each when it is needed for the first time, so that none waits for another
+// before the first tiles are done.
+template <class X, class Store>
+__device__ inline void project(Shared& shared, const Projection& of, X& x, Store store) {
+    constexpr int kTogether = X::kRead;  // reads of x on their way
     const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
-    const int g = lane / 4, t = lane % 4;
-    const int teams = kWarps / team, member = warp % team, pieces = depth / kDepth;
+    const int g = lane / 4, t = lane % 4, team = of.team;
+    const int teams = kWarps / team, member = warp % team;
     const int first = static_cast<int>(blockIdx.x) * teams, stride = static_cast<int>(gridDim.x) * teams;
-    const Input x(&shared + 1, pieces);
+    Input input(&shared + 1, of.pieces * teams);  // each team has an x of its own
+    input.groups += warp / team * of.pieces;
+    input.steps += warp / team * of.pieces;
 
-    Ahead<Row> ahead(weight, scale, first + warp / team, stride, tiles, depth, team, member, row);
+    Ahead ahead(of);
+    x.ask();
+    typename X::Read read[kTogether];
+#pragma unroll 1
+    for (int s = 0; s < kStages; ++s) {
+        if (s == kBefore) {
+            overlap::wait();
+            x.begin();
 #pragma unroll
-    for (int s = 0; s < kBefore; ++s) ahead.fetch(shared.stage[warp][s]);
-    make(x);
-#pragma unroll
-    for (int s = kBefore; s < kStages; ++s) ahead.fetch(shared.stage[warp][s]);
-    __syncthreads();
+            for (int i = 0; i < kTogether; ++i) read[i] = x.read((member + i * team) * kDepth + lane * 4);
+        }
+        ahead.fetch(shared.stage[warp][s]);
+    }
     overlap::release();
 
-    int slot = 0, side = 0, turn = 0;
+    int stage = 0, slot = 0, side = 0;
 #pragma unroll 1
-    for (int of = first; of < tiles; of += stride) {
-        const int tile = of + warp / team;
+    for (int from = first; from < of.tiles; from += stride) {
         float low = 0.0f, high = 0.0f;
-        if (tile < tiles) {
+        if (from + warp / team < of.tiles) {
 #pragma unroll 1
-            for (int at = member; at < pieces; at += team) {
+            for (int at = member; at < of.pieces; at += team) {
+                if (from == first) {
+                    put(input, at * kDepth + lane * 4, x.make(read[0]));
+#pragma unroll
+                    for (int i = 1; i < kTogether; ++i) read[i - 1] = read[i];
+                    read[kTogether - 1] = x.read((at + kTogether * team) * kDepth + lane * 4);
+                }
                 async_copy::wait<kStages - 1>();
-                __syncwarp();  // the scales are other lanes'
-                Stage& stage = shared.stage[warp][slot];
-                multiply(low, high, stage, x.groups[at], x.steps[at]);
+                __syncwarp();  // scales and digits are other lanes'
+                multiply(low, high, shared.stage[warp][stage], input.groups[at], input.steps[at]);
                 __syncwarp();
-                ahead.fetch(stage);
-                slot = slot + 1 == kStages ? 0 : slot + 1;
+                ahead.fetch(shared.stage[warp][stage]);
+                stage = stage + 1 == kStages ? 0 : stage + 1;
             }
+            if (from == first) x.end();
         }
         low = reduce::lanes_sum<4>(low);
         high = reduce::lanes_sum<4>(high);
         if (t == 0) {
-            shared.sums[side][warp][g] = low;
-            shared.sums[side][warp][g + 8] = high;
+            shared.sums[side][slot][warp][g] = low;
+            shared.sums[side][slot][warp][g + 8] = high;
         }
+        ++slot;
+        if (slot < kSlots && from + stride < of.tiles) continue;
+        // Tiles of several turns are put together at once, each by a warp.
         __syncthreads();
-        // The warps of a team put its tiles together in turn.
-        if (tile < tiles && member == turn) {
+#pragma unroll 1
+        for (int i = warp; i < slot * teams; i += kWarps) {
+            const int of_slot = i / teams, of_team = i % teams, tile = from - (slot - 1 - of_slot) * stride + of_team;
+            if (tile >= of.tiles) continue;
             float sum = 0.0f;
-            for (int w = lane / kRows; w < team; w += reduce::kWarp / kRows) sum += shared.sums[side][warp / team * team + w][lane % kRows];
+#pragma unroll 4
+            for (int w = lane / kRows; w < team; w += reduce::kWarp / kRows) sum += shared.sums[side][of_slot][of_team * team + w][lane % kRows];
             sum += __shfl_xor_sync(reduce::kAllLanes, sum, kRows);
             const float below = __shfl_down_sync(reduce::kAllLanes, sum, kRows / 2);
             if (lane < kRows) store(tile, lane, sum, below);
         }
+        slot = 0;
         side = 1 - side;
-        turn = turn + 1 == team ? 0 : turn + 1;
     }
 }
 

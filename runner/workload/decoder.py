@@ -241,17 +241,16 @@ class Decoder:
         """A projection of few tokens, ``rows`` by ``depth``; that of one token may stream its weights."""
         few, streamed = SINGLE[kind]
         groups = -(-depth // 128)
-        shared = self.size("stream_ring") + groups * self.size("stream_group")
+        team = min(STREAM_WARPS, 1 << groups.bit_length() - 1)
+        teams = STREAM_WARPS // team
+        shared = self.size("stream_ring") + teams * groups * self.size("stream_group")
         fits = shared + self.size("stream_static") <= self.size("shared_limit")
         large = 0 < self._stream_from <= rows * depth
         if not (large and fits) or this.tokens > 1:
             grid = self._few(rows, this.tokens)
             return self._launch(few, grid, FEW_BLOCK, *through, depth, this.tokens, *end)
-        team = min(STREAM_WARPS, 1 << groups.bit_length() - 1)
-        tiles = -(-rows // STREAM_ROWS)
-        grid = min(-(-tiles * team // STREAM_WARPS), self.size("sms")), 1, 1
-        arguments = (*through, depth, team, *end)
-        return self._launch(streamed, grid, STREAM_BLOCK, *arguments, shared=shared)
+        grid = min(-(-rows // (STREAM_ROWS * teams)), self.size("sms")), 1, 1
+        return self._launch(streamed, grid, STREAM_BLOCK, *through, depth, *end, shared=shared)
 
     def _bias(self, name: str) -> Value:
         """A projection's bias; of Llama's and Qwen2's layout only Q, K and V may have one."""
