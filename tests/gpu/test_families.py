@@ -18,6 +18,9 @@ USER = ROOT / "tests" / "families"
 
 SMALLER = {
     "mini_llm": ("kernel.params.L=1", "kernel.params.prompt=5", "kernel.params.steps=2"),
+    "mini_llm_quality": ("kernel.params.L=4",),
+    "mini_llm_serve": ("kernel.params.L=2",),
+    "mini_llm_spec": ("kernel.params.L=2",),
     "layer_ops": ("kernel.params.B=17", "kernel.params.prompt=5"),
     "quant_decode": ("kernel.params.group=128",),
 }
