@@ -74,11 +74,15 @@ __device__ inline void project(const void* weight, const float* scale, const flo
 #pragma unroll
         for (int t = 0; t < kTokens; ++t) moments[t] = normalise::of_row<kThreads>(inputs[t], depth, epsilon, moments_scratch);
     }
+    // A team takes whole tiles at a time, so that pieces of a thread are equally far apart.
+    static_assert(!Type::kScaled || kThreadsOfTeam % (weights::kTile / Type::kCount) == 0, "a team's threads are whole tiles of a row");
+    constexpr int kApart = static_cast<int>(Type::piece_at(kThreadsOfTeam) / 16);
+    int at = static_cast<int>(Type::piece_at(static_cast<int>(threadIdx.x) % kThreadsOfTeam) / 16);
 #pragma unroll 1
-    for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam) {
+    for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam, at += kApart) {
         uint4 raw[kRows];
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) raw[r] = __ldcs(from[r] + Type::piece_at(p) / 16);
+        for (int r = 0; r < kRows; ++r) raw[r] = __ldcs(from[r] + at);
         float by[kRows];
         if constexpr (Type::kScaled) {
 #pragma unroll

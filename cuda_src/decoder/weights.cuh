@@ -41,7 +41,7 @@ struct Plain {
     static __device__ inline long long bytes(long long rows, long long depth) { return rows * depth * static_cast<long long>(sizeof(Word)); }
     // Where a row begins, in bytes, and its piece of 16 bytes from there on.
     static __device__ inline long long row_at(long long row, long long depth) { return bytes(row, depth); }
-    static __device__ inline long long piece_at(int p) { return p * 16LL; }
+    static __device__ constexpr long long piece_at(int p) { return p * 16LL; }
     static __device__ inline long long groups(long long depth) { return 0; }
     static __device__ inline int pieces(long long depth) { return static_cast<int>(depth / kCount); }
     static __device__ inline void unpack(const uint4& raw, int step, float* out) { Type::unpack(raw, out); }
@@ -70,7 +70,7 @@ struct Packed : Tiled {
     static __device__ inline long long row_at(long long row, long long depth) {
         return (row / kTogether * tiles(depth) * kTogether + row % kTogether) * kPieces * 16;
     }
-    static __device__ inline long long piece_at(int p) { return (p / kPieces * kTogether * kPieces + p % kPieces) * 16LL; }
+    static __device__ constexpr long long piece_at(int p) { return (p / kPieces * kTogether * kPieces + p % kPieces) * 16LL; }
 };
 
 struct Int8 : Packed<16> {
