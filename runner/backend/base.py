@@ -41,6 +41,10 @@ class Unsupported(BackendError):
     """The device cannot do this at all (no peer access, no memory pool); a variant that needs it is SKIPPED."""
 
 
+class Untrusted(BackendError):
+    """The device says that it can do this, and does it wrong or never ends; a variant that needs it is INCORRECT."""
+
+
 @dataclass(frozen=True)
 class DeviceInfo:
     """What a device says about itself."""
@@ -87,6 +91,9 @@ class Function(Protocol):
 
 class Module(Protocol):
     """A loaded program."""
+
+    program: Path
+    """The file it was loaded from."""
 
     def function(self, name: str) -> Function:
         """Raises ``LaunchError`` naming the function and those that exist."""

@@ -270,18 +270,22 @@ def snapshots(uuids: Sequence[str]) -> dict[str, Any]:
 
 
 class EnergyMeter:
-    """Energy between ``start`` and ``stop``, from the GPU's own counter (updated every 20 to 100 ms)."""
+    """Energy of one or several GPUs between ``start`` and ``stop``, from their own counters (updated every 20 to 100
+    ms)."""
 
-    def __init__(self, uuid: str) -> None:
-        self._gpu = Gpu(uuid)
-        self._before: int | None = None
+    def __init__(self, *uuids: str) -> None:
+        self._gpus = [Gpu(uuid) for uuid in uuids]
+        self._before: list[int | None] = [None for _ in uuids]
 
     def start(self) -> None:
-        self._before = self._gpu.energy_mj()
+        self._before = [gpu.energy_mj() for gpu in self._gpus]
 
     def stop(self) -> float | None:
-        """Millijoules since ``start``; None where the GPU has no counter."""
-        after = self._gpu.energy_mj()
-        if self._before is None or after is None:
-            return None
-        return float(after - self._before)
+        """Millijoules since ``start``, of all together; None where one of them has no counter."""
+        spent = 0
+        for before, gpu in zip(self._before, self._gpus, strict=True):
+            after = gpu.energy_mj()
+            if before is None or after is None:
+                return None
+            spent += after - before
+        return float(spent)

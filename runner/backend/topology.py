@@ -26,6 +26,14 @@ LEGEND = {
     "SYS": "the link between NUMA nodes",
     "?": "unknown",
 }
+_LINKS = {
+    "PSB": "one board",
+    "PIX": "PCIe switch",
+    "PXB": "PCIe switches",
+    "PHB": "PCIe host bridge",
+    "NODE": "PCIe host bridges of one NUMA node",
+    "SYS": "across sockets",
+}
 PEER = {
     0: "OK",
     1: "chipset not supported",
@@ -116,6 +124,27 @@ def pairs() -> tuple[Pair, ...]:
         for two, b in handles
         if one.index != two.index
     )
+
+
+def path(first: int, second: int) -> str:
+    """What lies between two GPUs, as ``Pair.path``; ``?`` when unknown."""
+    return next((pair.path for pair in pairs() if (pair.first, pair.second) == (first, second)), "?")
+
+
+def nvlinks(first: int, second: int) -> int | None:
+    """NVLinks between two GPUs; None when unknown."""
+    between = path(first, second)
+    return None if between == "?" else _count(between)
+
+
+def link(between: str) -> str:
+    """A ``Pair.path`` in words: ``NVLink`` and how many, ``PCIe switch``, ``PCIe host bridge``, ``across sockets``."""
+    count = _count(between)
+    return f"NVLink ({count})" if count else _LINKS.get(between, "unknown")
+
+
+def _count(between: str) -> int:
+    return int(between[2:]) if between.startswith("NV") else 0
 
 
 def text() -> str:

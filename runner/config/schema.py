@@ -336,8 +336,9 @@ class BufferSpec:
     """``uniform`` and ``integers``: upper end, excluded."""
     value: Any = 0.0
     """``constant``: the value."""
-    device: int = 0
-    """Position in the experiment's ``devices``."""
+    device: Any = 0
+    """Position in the experiment's ``devices``; ``each``: one on every device, ``x_gpu0``, ``x_gpu1`` and so on, with
+    contents of its own."""
 
 
 @dataclass
@@ -358,9 +359,14 @@ class LaunchSpec:
 
 @dataclass
 class CheckSpec:
-    """One comparison with the reference; ``runner.plan.model.Check`` says what each field means."""
+    """One comparison with the reference; ``runner.plan.model.Check`` says what each field means.
+
+    An output on ``each`` device makes a check for every one of them, ``name_gpu0`` and so on.
+    """
 
     output: str = MISSING
+    device: Any = None
+    """Of an output on ``each`` device the one that is compared, by arithmetic; the check keeps its name."""
     row_dims: int = 1
     row_cost: Any = 1
     """Arithmetic, like ``atol`` and ``rtol``."""

@@ -2,52 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from runner.backend.base import Event, Stream
+from runner.backend.base import Stream
 from runner.measure.flush import Flusher
+from runner.measure.marks import Marks
 from runner.measure.settings import MeasureSettings
 from runner.measure.stopping import Stopper
 from runner.result.model import Series
 
 
 def measure_cold(
-    stream: Stream,
+    streams: Sequence[Stream],
     step: Callable[[], None],
     settings: MeasureSettings,
-    flush: Flusher,
+    flush: Sequence[Flusher],
     stopper: Stopper,
     on_sample: Callable[[str, float], None],
 ) -> Series:
-    """Samples until ``stopper`` has a reason: each is flush, hold, event, step, event, release, wait."""
-    start, stop = stream.device.event(), stream.device.event()
+    """Samples until ``stopper`` has a reason: each is flush, hold, event, step, event, release, wait.
+
+    ``flush``: one for each stream, of its device.
+    """
+    marks = Marks(streams)
     samples: list[float] = []
     reason: str | None = None
     while reason is None:
-        flush.flush(stream)
-        _queue(stream, step, start, stop, settings.hide_latency)
-        stream.synchronize()
-        samples.append(stop.elapsed_us(start))
+        for stream, flusher in zip(streams, flush, strict=True):
+            flusher.flush(stream)
+        _queue(streams, step, marks, settings.hide_latency)
+        samples.append(marks.elapsed_us())
         on_sample("cold", samples[-1])
         reason = stopper.stop(samples[-1])
     return Series(
         mode="cold",
-        method=f"{stream.device.info.backend}_events",
+        method=marks.method,
         samples_us=samples,
         stop_reason=reason,
-        flush_bytes=flush.nbytes,
+        flush_bytes=flush[0].nbytes,
         wall_s=stopper.wall_s,
     )
 
 
-def _queue(stream: Stream, step: Callable[[], None], start: Event, stop: Event, hold: bool) -> None:
+def _queue(streams: Sequence[Stream], step: Callable[[], None], marks: Marks, hold: bool) -> None:
     """Queues one timed step behind the flush that is still running: nothing may wait for the device here."""
-    if hold:
-        stream.hold()
     try:
-        stream.record(start)
+        if hold:
+            for stream in streams:
+                stream.hold()
+        marks.begin()
         step()
-        stream.record(stop)
+        marks.end()
     finally:
         if hold:  # also when the step was refused: a held stream would never end
-            stream.release()
+            for stream in streams:
+                stream.release()

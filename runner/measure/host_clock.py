@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
 from runner.measure.stopping import Stopper
@@ -11,19 +11,20 @@ from runner.result.model import Series
 
 
 def measure_host(
-    stream: Stream,
+    streams: Sequence[Stream],
     step: Callable[[], None],
     stopper: Stopper,
     on_sample: Callable[[str, float], None],
     timer_ns: Callable[[], int] = time.perf_counter_ns,
 ) -> Series:
-    """Samples until ``stopper`` has a reason: clock, step, wait for the stream, clock."""
+    """Samples until ``stopper`` has a reason: clock, step, wait for the streams, clock."""
     samples: list[float] = []
     reason: str | None = None
     while reason is None:
         begin = timer_ns()
         step()
-        stream.synchronize()
+        for stream in streams:
+            stream.synchronize()
         samples.append((timer_ns() - begin) * 1e-3)
         on_sample("host", samples[-1])
         reason = stopper.stop(samples[-1])

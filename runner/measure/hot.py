@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from runner.backend.base import Event, Stream
+from runner.backend.base import Stream
 from runner.measure.energy import StepEnergy
+from runner.measure.marks import Marks
 from runner.measure.settings import MeasureSettings
 from runner.measure.stopping import Stopper
 from runner.result.model import Series
@@ -21,7 +22,7 @@ _ENOUGH = 0.1
 
 
 def measure_hot(
-    stream: Stream,
+    streams: Sequence[Stream],
     step: Callable[[], None],
     settings: MeasureSettings,
     stopper: Stopper,
@@ -34,7 +35,7 @@ def measure_hot(
     ``estimate_us`` is the time of a step where it is already known (0 = it is not); ``energy`` covers the
     batches and nothing else.
     """
-    timed = _Batch(stream, step)
+    timed = _Batch(streams, step)
     target_us = settings.hot_batch_time_s * 1e6
     steps = 1 if estimate_us >= target_us else _calibrate(timed, target_us, settings.max_time_s, stopper)
     samples: list[float] = []
@@ -49,7 +50,7 @@ def measure_hot(
         energy.end(steps * len(samples))
     return Series(
         mode="hot",
-        method=f"{stream.device.info.backend}_events",
+        method=timed.marks.method,
         samples_us=samples,
         batch=steps,
         stop_reason=reason,
@@ -60,19 +61,17 @@ def measure_hot(
 class _Batch:
     """A number of steps between two events."""
 
-    def __init__(self, stream: Stream, step: Callable[[], None]) -> None:
-        self._stream, self._step = stream, step
-        self._start: Event = stream.device.event()
-        self._stop: Event = stream.device.event()
+    def __init__(self, streams: Sequence[Stream], step: Callable[[], None]) -> None:
+        self._step = step
+        self.marks = Marks(streams)
 
     def run(self, steps: int) -> float:
         """Device time of ``steps`` steps in microseconds."""
-        self._stream.record(self._start)
+        self.marks.begin()
         for _ in range(steps):
             self._step()
-        self._stream.record(self._stop)
-        self._stream.synchronize()
-        return self._stop.elapsed_us(self._start)
+        self.marks.end()
+        return self.marks.elapsed_us()
 
 
 def _calibrate(timed: _Batch, target_us: float, limit_s: float, stopper: Stopper) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from runner.backend.base import Stream
@@ -19,46 +19,47 @@ from runner.result.model import Series
 
 
 def measure(
-    stream: Stream,
+    streams: Sequence[Stream],
     step: Callable[[], None],
     settings: MeasureSettings,
     *,
     host_timed: bool,
-    flush: Flusher | None,
+    flush: Sequence[Flusher],
     clock: Callable[[], float] = time.monotonic,
     on_sample: Callable[[str, float], None] | None = None,
     energy: StepEnergy | None = None,
 ) -> list[Series]:
     """One series per mode, in the order of ``settings.modes``; only a ``host`` series if ``host_timed``.
 
-    ``step`` enqueues one unit of work on ``stream`` (or runs it, host-timed). After each sample, outside the
-    timed region, ``on_sample(mode, microseconds)`` is called. ``energy`` is filled by the hot mode. Errors of
-    the backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
+    ``step`` enqueues one unit of work on ``streams``, one of each device (or runs it, host-timed); the time of a step
+    is that of the device that takes longest (``marks.py``). ``flush``: one for each stream. After each sample, outside
+    the timed region, ``on_sample(mode, microseconds)`` is called. ``energy`` is filled by the hot mode. Errors of the
+    backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
     """
     modes = ("host",) if host_timed else settings.modes
-    if "cold" in modes and flush is None:
+    if "cold" in modes and not flush:
         raise ValueError("measure.modes has 'cold', which needs a flush buffer")
     told = on_sample or _silent
     series: list[Series] = []
     with _no_collection():
-        _warm_up(stream, step, settings.warmup)
+        _warm_up(streams, step, settings.warmup)
         for mode in modes:
             stopper = Stopper(settings, clock)
-            if mode == "cold" and flush is not None:
-                series.append(measure_cold(stream, step, settings, flush, stopper, told))
+            if mode == "cold":
+                series.append(measure_cold(streams, step, settings, flush, stopper, told))
             elif mode == "hot":
                 known = min((min(s.samples_us) for s in series if s.mode == "cold"), default=0.0)
-                series.append(measure_hot(stream, step, settings, stopper, told, known, energy))
+                series.append(measure_hot(streams, step, settings, stopper, told, known, energy))
             else:
-                series.append(measure_host(stream, step, stopper, told))
+                series.append(measure_host(streams, step, stopper, told))
     return series
 
 
-def _warm_up(stream: Stream, step: Callable[[], None], count: int) -> None:
+def _warm_up(streams: Sequence[Stream], step: Callable[[], None], count: int) -> None:
     """Untimed, and never held: a first launch may load code, which waits for the device."""
     for _ in range(count):
         step()
-    if count:
+    for stream in streams if count else ():
         stream.synchronize()
 
 

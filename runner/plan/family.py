@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from runner.config.schema import BufferSpec, CheckSpec, Kernel, LaunchSpec, VariantSpec
@@ -14,12 +16,26 @@ from runner.plan.memory import nbytes
 from runner.plan.model import Argument, Buffer, Check, Fill, Launch, Unit, Variant
 
 _FORCED = re.compile(r"^(int32|int64|uint64|float32)\((.*)\)$", re.DOTALL)
+EACH = "each"
+"""``device`` of a buffer that every device has one of."""
 _FILLS = ("none", "zeros", "constant", "uniform", "integers", "reference")
 
 
-def buffers(kernel: Kernel, evaluate: Evaluator) -> tuple[Buffer, ...]:
-    """Every array of the family with its dimensions resolved."""
-    return tuple(_buffer(kernel.name, name, spec, evaluate) for name, spec in kernel.buffers.items())
+def on_device(name: str, position: int) -> str:
+    """What a buffer or a check that every device has is called on one of them."""
+    return f"{name}_gpu{position}"
+
+
+def buffers(kernel: Kernel, evaluate: Evaluator, devices: int = 1) -> tuple[Buffer, ...]:
+    """Every array of the family with its dimensions resolved; of one on each device as many as there are devices."""
+    made: list[Buffer] = []
+    for name, spec in kernel.buffers.items():
+        one = _buffer(kernel.name, name, spec, evaluate)
+        if spec.device == EACH:
+            made += [replace(one, name=on_device(name, place), device=place) for place in range(devices)]
+        else:
+            made.append(replace(one, device=evaluate.integer(spec.device, f"{kernel.name}: buffers.{name}.device")))
+    return tuple(made)
 
 
 def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Buffer:
@@ -39,7 +55,7 @@ def _buffer(family: str, name: str, spec: BufferSpec, evaluate: Evaluator) -> Bu
         high=float(evaluate.number(spec.high, f"{where}.high")),
         value=float(evaluate.number(spec.value, f"{where}.value")),
     )
-    return Buffer(name=name, dims=dims, dtype=dtype, fill=fill, device=spec.device)
+    return Buffer(name=name, dims=dims, dtype=dtype, fill=fill)
 
 
 def _fill_kind(fill: str, evaluate: Evaluator, where: str) -> str:
@@ -117,8 +133,9 @@ def variant(kernel: Kernel, name: str, spec: VariantSpec, known: Mapping[str, Bu
         name=name,
         launches=launches(kernel.name, spec.launches, known, evaluate, "main", f"variants.{name}.launches"),
         checks=tuple(
-            _check(check_name, check, known, evaluate, f"{where}.checks.{check_name}")
+            made
             for check_name, check in spec.checks.items()
+            for made in _checks(check_name, check, known, evaluate, f"{where}.checks.{check_name}")
         ),
         bytes_read=_traffic(spec.bytes_read, spec.reads, known, evaluate, f"{where}.reads"),
         bytes_written=_traffic(spec.bytes_written, spec.writes, known, evaluate, f"{where}.writes"),
@@ -160,14 +177,30 @@ def _traffic(
     return sum(nbytes(known[name]) for name in names)
 
 
-def _check(name: str, spec: CheckSpec, known: Mapping[str, Buffer], evaluate: Evaluator, where: str) -> Check:
-    if spec.output not in known:
-        raise FamilyError(f"{where}: no buffer '{spec.output}'; there are {', '.join(known)}")
-    if not 0 <= spec.row_dims <= len(known[spec.output].dims):
-        raise FamilyError(f"{where}: row_dims={spec.row_dims}; {spec.output} has {known[spec.output].dims}")
+def _checks(
+    name: str, spec: CheckSpec, known: Mapping[str, Buffer], evaluate: Evaluator, where: str
+) -> Iterator[Check]:
+    """The check itself, or one for every device that has the output."""
+    if spec.device is not None:
+        place = evaluate.integer(spec.device, f"{where}.device")
+        yield _check(name, on_device(spec.output, place), spec, known, evaluate, where)
+    elif spec.output not in known and on_device(spec.output, 0) in known:
+        for place in itertools.takewhile(lambda place: on_device(spec.output, place) in known, itertools.count()):
+            yield _check(on_device(name, place), on_device(spec.output, place), spec, known, evaluate, where)
+    else:
+        yield _check(name, spec.output, spec, known, evaluate, where)
+
+
+def _check(
+    name: str, output: str, spec: CheckSpec, known: Mapping[str, Buffer], evaluate: Evaluator, where: str
+) -> Check:
+    if output not in known:
+        raise FamilyError(f"{where}: no buffer '{output}'; there are {', '.join(known)}")
+    if not 0 <= spec.row_dims <= len(known[output].dims):
+        raise FamilyError(f"{where}: row_dims={spec.row_dims}; {output} has {known[output].dims}")
     return Check(
         name=name,
-        output=spec.output,
+        output=output,
         row_dims=spec.row_dims,
         row_cost=max(1, evaluate.integer(spec.row_cost, f"{where}.row_cost")),
         atol=float(evaluate.number(spec.atol, f"{where}.atol")),

@@ -26,9 +26,9 @@ def flush_bytes(l2_bytes: int, backend: BackendName) -> int:
 
 
 def memory_bytes(plan: Plan, device: int = 0) -> int:
-    """What the experiment allocates on one of its devices: its buffers, and on the first the flush buffer."""
+    """What the experiment allocates on one of its devices: its buffers, and the flush buffer."""
     arrays = sum(nbytes(buffer) for buffer in _buffers(plan) if buffer.device == device)
-    return arrays + (flush_bytes(plan.target.l2_bytes, plan.target.backend) if device == 0 else 0)
+    return arrays + flush_bytes(plan.target.l2_bytes, plan.target.backend)
 
 
 def _buffers(plan: Plan) -> tuple[Buffer, ...]:

@@ -31,13 +31,13 @@ def make_plan(
     kernel = config.kernel
     _check_source(kernel)
     params = checked_parameters(kernel)
-    symbols = _symbols(kernel, params, target, companion)
+    symbols = _symbols(kernel, params, target, companion, len(config.devices))
     evaluate = Evaluator(symbols)
     for rule, message in kernel.require.items():
         if not evaluate.truth(rule, f"{kernel.name}: require"):
             raise PlanError("kernel", kernel.name, f"{message} (needs {rule}; {_used(rule, symbols)})")
 
-    arrays = family.buffers(kernel, evaluate)
+    arrays = family.buffers(kernel, evaluate, len(config.devices))
     known = {buffer.name: buffer for buffer in arrays}
     evaluate = Evaluator(symbols, {"bytes": lambda name: nbytes(_known(known, name))})
     evaluate.symbols.update({name: name for name in known if name not in symbols})
@@ -79,10 +79,13 @@ def make_plan(
     return plan, left_out
 
 
-def _symbols(kernel: Kernel, params: dict[str, Value], target: Target, companion: Plan | None) -> dict[str, Value]:
+def _symbols(
+    kernel: Kernel, params: dict[str, Value], target: Target, companion: Plan | None, devices: int
+) -> dict[str, Value]:
     beside = companion.symbols if companion else {}
     symbols: dict[str, Value] = {
         **params,
+        "devices": devices,
         "has_companion": int(companion is not None),
         **{f"companion_{name}": value for name, value in beside.items()},
         "sms": target.sms or 1,

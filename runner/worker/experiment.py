@@ -25,6 +25,7 @@ from runner.backend.base import (
     OutOfMemory,
     Stream,
     Unsupported,
+    Untrusted,
 )
 from runner.check.case import Case
 from runner.check.compare import POISON
@@ -144,6 +145,8 @@ class Experiment:
             outcome.status, outcome.message = Status.OUT_OF_MEMORY, str(error)
         except Unsupported as error:
             outcome.status, outcome.message = Status.SKIPPED, str(error)
+        except Untrusted as error:
+            outcome.status, outcome.message = Status.INCORRECT, str(error)
         except LaunchError as error:
             outcome.status, outcome.message = Status.LAUNCH_ERROR, str(error)
         except ValueError as error:  # a reference or a fill that is wrong; the device is well
@@ -164,11 +167,11 @@ class Experiment:
             return
         workload.reset(variant)
         on_gpu = self._devices[0].info.backend == "cuda"
-        energy = StepEnergy(nvml.EnergyMeter(self._devices[0].info.uuid)) if on_gpu else None
-        flush = None if workload.host_timed else self._flush()
+        energy = StepEnergy(nvml.EnergyMeter(*(device.info.uuid for device in self._devices))) if on_gpu else None
+        flush = [] if workload.host_timed else self._flush()
         with nvtx.range(name):
             measured = measure(
-                self._streams[0],
+                self._streams,
                 lambda: workload.step(variant),
                 settings,
                 host_timed=workload.host_timed,
@@ -255,12 +258,13 @@ class Experiment:
         stream.synchronize()
         return target
 
-    def _flush(self) -> Flusher:
-        device = self._devices[0]
-        if device.info.ordinal not in self._flushers:
-            function = self._modules[0]["flush"].function(FUNCTION)
-            self._flushers[device.info.ordinal] = Flusher(device, function, self._streams[0])
-        return self._flushers[device.info.ordinal]
+    def _flush(self) -> list[Flusher]:
+        """One for each device."""
+        for device, modules, stream in zip(self._devices, self._modules, self._streams, strict=True):
+            if device.info.ordinal not in self._flushers:
+                function = modules["flush"].function(FUNCTION)
+                self._flushers[device.info.ordinal] = Flusher(device, function, stream)
+        return [self._flushers[device.info.ordinal] for device in self._devices]
 
     def _synchronize(self) -> None:
         for device in self._devices:

@@ -22,8 +22,8 @@ WARM_UP = ["step", "step", "step", "sync"]
 def run(bench: Any, settings: MeasureSettings, **options: Any) -> Any:
     flush = Flusher(bench.device, bench.flush, bench.stream)
     bench.log.clear()
-    options = {"host_timed": False, "flush": flush, "clock": bench.clock, **options}
-    return measure(bench.stream, bench.step, settings, **options)
+    options = {"host_timed": False, "flush": [flush], "clock": bench.clock, **options}
+    return measure([bench.stream], bench.step, settings, **options)
 
 
 def test_cold_order(bench: Any) -> None:
@@ -51,7 +51,7 @@ def test_hot_order(bench: Any) -> None:
 
 def test_host_timed_order(bench: Any) -> None:
     made = bench()
-    (series,) = run(made, replace(SETTINGS, modes=("cold", "hot")), host_timed=True, flush=None)
+    (series,) = run(made, replace(SETTINGS, modes=("cold", "hot")), host_timed=True, flush=[])
     assert made.log == WARM_UP + ["step", "sync"] * 2
     assert (series.mode, series.method) == ("host", "host_clock")
 
@@ -137,11 +137,11 @@ def test_a_refused_step_releases_the_stream(bench: Any) -> None:
 
     with pytest.raises(RuntimeError, match="refused"):
         measure(
-            made.stream,
+            [made.stream],
             refuse,
             replace(SETTINGS, warmup=0),
             host_timed=False,
-            flush=Flusher(made.device, made.flush, made.stream),
+            flush=[Flusher(made.device, made.flush, made.stream)],
             clock=made.clock,
         )
     assert made.log[-3:] == ["hold", "record start", "release"]
@@ -150,7 +150,7 @@ def test_a_refused_step_releases_the_stream(bench: Any) -> None:
 def test_cold_without_a_flush_buffer_is_refused_before_anything_runs(bench: Any) -> None:
     made = bench()
     with pytest.raises(ValueError, match="'cold', which needs a flush buffer"):
-        run(made, SETTINGS, flush=None)
+        run(made, SETTINGS, flush=[])
     assert made.log == []
 
 
@@ -172,7 +172,7 @@ def test_every_sample_is_told_after_it_was_taken(bench: Any) -> None:
 def test_host_clock_counts_step_and_wait(bench: Any) -> None:
     made = bench(step_us=[40.0, 60.0])
     series = host_clock.measure_host(
-        made.stream,
+        [made.stream],
         made.step,
         Stopper(replace(SETTINGS, fixed=2), made.clock),
         lambda mode, sample: None,

@@ -26,7 +26,7 @@ class CudaModule:
 
     def __init__(self, device: CudaDevice, program: Path, native: Any) -> None:
         self._device = device
-        self._program = program
+        self.program = program
         self._native = native
         self._functions: dict[str, CudaFunction] = {}
 
@@ -36,7 +36,7 @@ class CudaModule:
             try:
                 native = self._native.get_function(name)
             except self._device.libraries.pycuda.Error as error:
-                failure = self._device.errors.translate(error, f"find the kernel {name} in {self._program.name}")
+                failure = self._device.errors.translate(error, f"find the kernel {name} in {self.program.name}")
                 if isinstance(failure, LaunchError):
                     failure = LaunchError(f"{failure}; it has: {', '.join(self._names()) or 'unknown'}")
                 raise failure from error
@@ -46,7 +46,7 @@ class CudaModule:
     def _names(self) -> list[str]:
         """Kernels of the program, from the record the build room keeps beside it."""
         try:
-            return list(json.loads(self._program.with_suffix(".json").read_text())["functions"])
+            return list(json.loads(self.program.with_suffix(".json").read_text())["functions"])
         except (OSError, ValueError, KeyError):
             return []
 

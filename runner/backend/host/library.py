@@ -160,7 +160,7 @@ class HostModule:
 
     def __init__(self, device: HostDevice, path: Path) -> None:
         self._device = device
-        self._path = path
+        self.program = path
         self._library = load(path.resolve())
         runtime(self._library)
 
@@ -169,7 +169,7 @@ class HostModule:
         found = self._library.entries.get(name)
         if found is None:
             known = ", ".join(sorted(self._library.entries)) or "none"
-            raise LaunchError(f"no kernel {name} in {self._path.name}; it has: {known}")
+            raise LaunchError(f"no kernel {name} in {self.program.name}; it has: {known}")
         return HostFunction(self._device, name, *found, self._library.abi)
 
 
