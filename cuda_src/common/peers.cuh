@@ -21,6 +21,28 @@ constexpr int kMost = 8;
 constexpr int kBlocks = 128;
 constexpr int kKinds = 4;
 
+// A number of devices that the compiler knows: loops over them unroll, and all loads of a loop are on their way at
+// once.
+template <int kCount>
+struct Count {
+    static constexpr int value = kCount;
+};
+
+// Calls use(Count<devices>) for 1 to kMost devices.
+template <class Use>
+__device__ inline void counted(long long devices, Use use) {
+    switch (devices) {
+        case 1: return use(Count<1>{});
+        case 2: return use(Count<2>{});
+        case 3: return use(Count<3>{});
+        case 4: return use(Count<4>{});
+        case 5: return use(Count<5>{});
+        case 6: return use(Count<6>{});
+        case 7: return use(Count<7>{});
+        default: return use(Count<8>{});
+    }
+}
+
 // A device's memory that its peers may write and read, one pointer for each; those beyond the last device are not used.
 // Only ever indexed by constants, which keeps it in registers and constant memory.
 template <class T>

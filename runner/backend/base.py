@@ -163,8 +163,8 @@ class Stream(Protocol):
         """Device to host, asynchronous when ``target`` is page-locked. ``offset`` in bytes, into ``source``."""
         ...
 
-    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
-        """Device to device; between two devices it is a peer copy."""
+    def copy(self, target: Buffer, source: Buffer, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> None:
+        """Device to device; between two devices it is a peer copy. Offsets in bytes."""
         ...
 
     def fill(self, target: Buffer, byte: int) -> None:

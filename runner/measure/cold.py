@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
+from runner.backend.marks import Marks
 from runner.measure.flush import Flusher
-from runner.measure.marks import Marks
 from runner.measure.settings import MeasureSettings
 from runner.measure.stopping import Stopper
 from runner.result.model import Series
@@ -47,13 +47,11 @@ def measure_cold(
 def _queue(streams: Sequence[Stream], step: Callable[[], None], marks: Marks, hold: bool) -> None:
     """Queues one timed step behind the flush that is still running: nothing may wait for the device here."""
     try:
-        if hold:
-            for stream in streams:
-                stream.hold()
+        for stream in streams if hold else ():
+            stream.hold()
         marks.begin()
         step()
         marks.end()
     finally:
-        if hold:  # also when the step was refused: a held stream would never end
-            for stream in streams:
-                stream.release()
+        for stream in streams if hold else ():  # also when the step was refused: a held stream would never end
+            stream.release()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
+from runner.backend.marks import Marks
 from runner.measure.energy import StepEnergy
-from runner.measure.marks import Marks
 from runner.measure.settings import MeasureSettings
 from runner.measure.stopping import Stopper
 from runner.result.model import Series

@@ -32,9 +32,9 @@ def measure(
     """One series per mode, in the order of ``settings.modes``; only a ``host`` series if ``host_timed``.
 
     ``step`` enqueues one unit of work on ``streams``, one of each device (or runs it, host-timed); the time of a step
-    is that of the device that takes longest (``marks.py``). ``flush``: one for each stream. After each sample, outside
-    the timed region, ``on_sample(mode, microseconds)`` is called. ``energy`` is filled by the hot mode. Errors of the
-    backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
+    is that of the device that takes longest (``backend/marks.py``). ``flush``: one for each stream. After each sample,
+    outside the timed region, ``on_sample(mode, microseconds)`` is called. ``energy`` is filled by the hot mode. Errors
+    of the backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
     """
     modes = ("host",) if host_timed else settings.modes
     if "cold" in modes and not flush:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from runner.backend.base import Graph, Stream
@@ -30,15 +31,32 @@ def captured(stream: Stream, enqueue: Callable[[], None]) -> Captured:
 
     Raises ``BackendError`` where the device cannot capture.
     """
-    complete = False
+    return captured_each([stream], enqueue)[0]
+
+
+def captured_each(streams: Sequence[Stream], enqueue: Callable[[], None]) -> list[Captured]:
+    """For each stream the graph of what ``enqueue`` puts on it, all captured at the same time. Streams of several
+    devices are launched together later, each graph on its own: the devices then wait for each other by what the graphs
+    contain. Both times are those of all of them.
+
+    Raises as ``captured``.
+    """
+    graphs: dict[int, Graph] = {}
+
+    def end(place: int) -> None:
+        graphs[place] = streams[place].end_capture()
+
     begin = time.perf_counter()
-    stream.begin_capture()
     try:
-        enqueue()
-        complete = True
-    finally:
-        recorded = time.perf_counter()
-        graph = stream.end_capture()
-        if not complete:
+        with contextlib.ExitStack() as ends:  # all of them end, whatever one of them raises
+            for place, stream in enumerate(streams):
+                stream.begin_capture()
+                ends.callback(end, place)
+            enqueue()
+            recorded = time.perf_counter()
+    except BaseException:
+        for graph in graphs.values():
             graph.free()
-    return Captured(graph, (recorded - begin) * 1e6, (time.perf_counter() - recorded) * 1e6)
+        raise
+    instantiated_us = (time.perf_counter() - recorded) * 1e6
+    return [Captured(graph, (recorded - begin) * 1e6, instantiated_us) for _, graph in sorted(graphs.items())]

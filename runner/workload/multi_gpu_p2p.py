@@ -44,7 +44,7 @@ class PeerCopies:
         count = len(context.devices)
         self._beside: dict[int, Stream] = {}
         """Streams of the kernels that compute beside the copies."""
-        self._crossing = Crossing(context.streams)
+        self._crossing = Crossing()
         self._readers = [context.function("peer_copy_kernel", device=place) for place in range(count)]
         self._computing = [context.function("beside_kernel", device=place) for place in range(count)]
         self._grids = [

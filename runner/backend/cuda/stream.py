@@ -96,10 +96,10 @@ class CudaStream:
             with self._errors.at(f"copy {content.nbytes} bytes from the device"):
                 self._pycuda.memcpy_dtoh_async(content, address, self._native)
 
-    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
+    def copy(self, target: Buffer, source: Buffer, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> None:
         self.ready()
         to, origin = cast(CudaBuffer, target), cast(CudaBuffer, source)
-        into, out_of = to.span(0, nbytes), origin.span(0, nbytes)
+        into, out_of = to.span(target_offset, nbytes), origin.span(source_offset, nbytes)
         if not nbytes:
             return
         if to.device is origin.device:

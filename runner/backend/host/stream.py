@@ -173,11 +173,12 @@ class HostStream:
             if self.capture is None and not pinned:
                 self._wait()
 
-    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
+    def copy(self, target: Buffer, source: Buffer, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> None:
         into, origin = cast(HostBuffer, target), cast(HostBuffer, source)
         direction = "DtoD" if into.device is origin.device else "PtoP"
         with self.called(f"hostMemcpy{direction}Async") as call:
-            self.enqueue(Copy(direction, into.span(0, nbytes), origin.span(0, nbytes), nbytes, call=call))
+            to, of = into.span(target_offset, nbytes), origin.span(source_offset, nbytes)
+            self.enqueue(Copy(direction, to, of, nbytes, call=call))
 
     def fill(self, target: Buffer, byte: int) -> None:
         if not 0 <= byte <= 255:

@@ -1,0 +1,268 @@
+"""The all-reduce of tensor parallelism: by copies, by kernels that meet, by NCCL, and within a decode step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+
+from runner.backend.affinity import Bound
+from runner.backend.base import Buffer, Event, Graph, Stream
+from runner.backend.collectives import Collectives, open_collectives
+from runner.plan.family import on_device
+from runner.workload.base import Context
+from runner.workload.capture import captured_each
+from runner.workload.crossing import Crossing
+from runner.workload.declared import BoundLaunch
+from runner.workload.mailboxes import THREADS, Mailboxes
+from runner.workload.peers import Peers
+from runner.workload.pieces import BLOCK, grid
+from runner.workload.timing import median_devices_us
+
+SCALE, OFFSET = np.float32(-1.0), np.float32(0.5)
+"""What a layer computes with: no result is ever rounded."""
+GRAPH = "_graph"
+KERNELS = ("one_shot", "two_shot", "one_shot_push")
+DECODE = ("decode_exposed", "decode_hidden")
+NCCL = "nccl"
+
+
+class AllReduce:
+    """A step is ``calls`` all-reduces; a variant whose name ends in ``_graph`` replays them, one graph for each
+    device."""
+
+    host_timed = False
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._streams = context.streams
+        symbols = context.plan.symbols
+        self._elements = int(symbols["n"])
+        self._compute = int(symbols["compute"])
+        self.units_per_step = int(symbols["calls"])
+        self._places = range(len(context.devices))
+        first = context.devices[0].info
+        self._bound = Bound(first.ordinal, first.backend == "cuda")
+        self._peers = Peers(context)
+        self._boxes = Mailboxes(context)
+        self._crossing = Crossing()
+        self._side: list[Stream] = []
+        """A second stream of each device, for what runs beside the measured one."""
+        self._nccl: Collectives | None = None
+        self._graphs: dict[str, list[Graph]] = {}
+        self._graph_times: dict[str, dict[str, float]] = {}
+        meeting = [{kernel: self._meeting(kernel, place) for kernel in KERNELS} for place in self._places]
+        self._kernels = {kernel: [one[kernel] for one in meeting] for kernel in KERNELS}
+        self._sums = [self._sum(place) for place in self._places]
+
+    def prepare(self) -> None:
+        """Nothing: pairs are tried, graphs captured and NCCL opened when a variant needs them."""
+
+    def reset(self, variant: str) -> None:
+        """Raises ``Untrusted`` or ``Unsupported`` where devices must not or cannot reach each other, or NCCL is
+        missing."""
+        kind = variant.removesuffix(GRAPH)
+        self._peers.require(self._peers.positions, direct=kind in KERNELS or kind in DECODE)
+        if kind == NCCL and self._nccl is None:
+            self._nccl = open_collectives(self._context.devices, self._streams)
+        if (kind == "overlap" or kind in DECODE) and not self._side:
+            self._side = [device.stream() for device in self._context.devices]
+        if (variant != kind or kind in DECODE) and variant not in self._graphs:
+            self._capture(variant, kind)
+
+    def _capture(self, variant: str, kind: str) -> None:
+        """One graph for each device; run once before, since a first launch may load code and NCCL connects then."""
+        enqueue = self._once(kind)
+        enqueue()
+        for stream in self._streams:
+            stream.synchronize()
+        made = captured_each(self._streams, enqueue)
+        self._graphs[variant] = [one.graph for one in made]
+        self._graph_times[variant] = made[0].times
+
+    def _once(self, kind: str) -> Callable[[], None]:
+        """What enqueues a whole step, launch by launch."""
+        if kind in DECODE:
+            return lambda: self._decode(hidden=kind == "decode_hidden")
+        if kind == "overlap":
+            return self._overlapped
+        return lambda: self._calls(kind)
+
+    def step(self, variant: str) -> None:
+        if variant not in self._graphs:
+            self._once(variant)()
+            return
+        for graph, stream in zip(self._graphs[variant], self._streams, strict=True):
+            graph.launch(stream)
+
+    def _calls(self, kind: str) -> None:
+        """All all-reduces. Devices take turns, so that no device's queue is full before its peers have work."""
+        one = {"sequential": self._sequential, "bidirectional": self._bidirectional, NCCL: self._by_nccl}.get(kind)
+        for _ in range(self.units_per_step):
+            if one is not None:
+                one()
+            else:
+                for launch in self._kernels[kind]:
+                    launch.enqueue()
+
+    # --- kernels
+
+    def _own(self, name: str, place: int) -> Buffer:
+        return self._context.buffers[on_device(name, place)]
+
+    def _meeting(self, kernel: str, place: int) -> BoundLaunch:
+        inputs = self._boxes.table("partial") if kernel == "two_shot" else (self._own("partial", place),)
+        leading = (*inputs, self._own("total", place))
+        sizes = (place, len(self._places), self._elements)
+        if kernel == "one_shot":
+            return self._one_shot(place, "partial", 0, self._elements)
+        return self._boxes.meeting(place, f"{kernel}_kernel", leading, sizes)
+
+    def _one_shot(self, place: int, source: str, first: int, count: int) -> BoundLaunch:
+        """Of elements [first, first + count)."""
+        leading = (self._own(source, place), self._own("total", place))
+        sizes = (first, place, len(self._places), count, self._elements)
+        return self._boxes.meeting(place, "one_shot_kernel", leading, sizes)
+
+    def _sum(self, place: int) -> BoundLaunch:
+        own = [self._own(name, place) for name in ("partial", "landed", "total")]
+        numbers = (np.int64(place), np.int64(len(self._places)), np.int64(self._elements))
+        return self._boxes.bound(place, "sum_landed_kernel", grid(self._elements), (*own, *numbers), THREADS)
+
+    def _layer(self, place: int, names: tuple[str, str], first: int, count: int) -> BoundLaunch:
+        source, target = (self._own(name, place) for name in names)
+        numbers = (np.int64(first), np.int64(count), np.int64(self._compute), SCALE, OFFSET)
+        return self._boxes.bound(place, "layer_kernel", grid(count), (source, target, *numbers), BLOCK)
+
+    # --- copies
+
+    def _sequential(self) -> None:
+        """One device at a time, each behind the one before it."""
+        self._crossing.everybody(self._streams, "ready")
+        for place in self._places:
+            if place:
+                self._crossing.after(self._streams[place], self._streams[place - 1])
+            self._gather(place)
+        self._crossing.everybody(self._streams, "read")
+
+    def _bidirectional(self) -> None:
+        """Every payload is there before a peer copies it, and has been copied by all before the next call begins."""
+        self._crossing.everybody(self._streams, "ready")
+        for place in self._places:
+            self._gather(place)
+        self._crossing.everybody(self._streams, "read")
+
+    def _gather(self, place: int) -> None:
+        """Copies every peer's payload to this device, beginning with the next one so that links share the work."""
+        count = len(self._places)
+        for step in range(1, count):
+            peer = (place + step) % count
+            offset = 4 * peer * self._elements
+            landed = self._own("landed", place)
+            self._streams[place].copy(landed, self._own("partial", peer), 4 * self._elements, target_offset=offset)
+        self._sums[place].enqueue()
+
+    def _overlapped(self, parts: tuple[str, ...] = ("exchange", "compute")) -> None:
+        """The all-reduces, and on another stream of each device a layer for each of them."""
+        for place in self._places:
+            self._crossing.begin(self._streams[place], [self._side[place]])
+        if "compute" in parts:
+            layers = [self._layer(p, ("hidden_state", "hidden_next"), 0, self._elements) for p in self._places]
+            for _ in range(self.units_per_step):
+                for place, layer in enumerate(layers):
+                    replace(layer, stream=self._side[place]).enqueue()
+        if "exchange" in parts:
+            self._calls("bidirectional")
+        for place in self._places:
+            self._crossing.end(self._streams[place], [self._side[place]])
+
+    def _by_nccl(self) -> None:
+        assert self._nccl is not None
+        self._nccl.all_reduce(self._boxes.each("partial"), self._boxes.each("total"), self._elements)
+
+    # --- the decode step
+
+    def _decode(self, hidden: bool, parts: tuple[str, ...] = ("exchange", "compute")) -> None:
+        for _ in zip_longest(*(self._decode_on(place, hidden, parts) for place in self._places)):
+            pass  # devices take turns, a layer at a time
+
+    def _decode_on(self, place: int, hidden: bool, parts: tuple[str, ...]) -> Iterator[None]:
+        """Layers and their all-reduces on one device, each enqueued when it is asked for. Hidden, the two halves of the
+        batch take turns: the all-reduce of one is on the second stream while the layer of the other computes, and a
+        layer waits for its own half's all-reduce."""
+        main = self._streams[place]
+        side = self._side[place] if hidden else main
+        pieces = _halves(self._elements) if hidden else [(0, self._elements)]
+        layers = [self._layer(place, ("partial", "mixed"), *piece) for piece in pieces]
+        sums = [replace(self._one_shot(place, "mixed", *piece), stream=side) for piece in pieces]
+        done: list[Event | None] = [None for _ in pieces]
+        for _ in range(self.units_per_step):
+            for half, (layer, reduced) in enumerate(zip(layers, sums, strict=True)):
+                if (last := done[half]) is not None:
+                    main.wait(last)
+                if "compute" in parts:
+                    layer.enqueue()
+                if hidden:
+                    self._crossing.after(side, main)
+                if "exchange" in parts:
+                    reduced.enqueue()
+                if hidden:
+                    done[half] = self._crossing.recorded(side, f"half {half}")
+            yield
+        for last in done:
+            if last is not None:
+                main.wait(last)
+
+    # --- what it left, and figures
+
+    def outputs(self, variant: str) -> Mapping[str, Buffer]:
+        checks = self._context.plan.variant(variant).checks
+        return {check.output: self._context.buffers[check.output] for check in checks}
+
+    def metrics(self, variant: str) -> Mapping[str, float]:
+        """Of a graph, what capturing it took. Of ``overlap`` and the decode steps the parts alone and ``overlap``: of
+        the shorter part the share (0 to 1) that the longer one hides. Of ``nccl`` its version as a number, 22809 for
+        2.28.9. ``host_cores``: how many cores near the first GPU the launching thread is kept on."""
+        found = dict(self._graph_times.get(variant, {}))
+        if self._bound.cores:
+            found["host_cores"] = float(len(self._bound.cores))
+        if self._nccl is not None and variant.startswith(NCCL):
+            major, minor, patch = (int(part) for part in self._nccl.version.split("."))
+            found["nccl_version"] = float(10000 * major + 100 * minor + patch)
+        if variant == "overlap":
+            return {**found, **self._hidden(self._overlapped, lambda: self.step(variant))}
+        if variant in DECODE:
+            # The parts alone are those of a whole layer at a time, whatever the variant makes of them.
+            return {**found, **self._hidden(lambda parts: self._decode(False, parts), lambda: self.step(variant))}
+        return found
+
+    def _hidden(self, enqueue: Callable[[tuple[str, ...]], None], together: Callable[[], None]) -> dict[str, float]:
+        exchange = median_devices_us(self._streams, lambda: enqueue(("exchange",)))
+        compute = median_devices_us(self._streams, lambda: enqueue(("compute",)))
+        both = median_devices_us(self._streams, together)
+        found = {"exchange_us": exchange, "compute_us": compute, "together_us": both}
+        shorter = min(exchange, compute)
+        if shorter > 0:
+            found["overlap"] = min(1.0, max(0.0, (exchange + compute - both) / shorter))
+        return found
+
+    def close(self) -> None:
+        for graphs in self._graphs.values():
+            for graph in graphs:
+                graph.free()
+        self._graphs.clear()
+        if self._nccl is not None:
+            self._nccl.close()
+            self._nccl = None
+        for stream in self._side:
+            stream.close()
+        self._side.clear()
+        self._bound.close()
+
+
+def _halves(elements: int) -> list[tuple[int, int]]:
+    """(first element, elements) of two parts of whole quads, or of one where there is but one quad."""
+    first = -(-elements // 8) * 4
+    return [(0, first), (first, elements - first)] if first < elements else [(0, elements)]
