@@ -366,7 +366,8 @@ class CheckSpec:
 
     output: str = MISSING
     device: Any = None
-    """Of an output on ``each`` device the one that is compared, by arithmetic; the check keeps its name."""
+    """Of an output on ``each`` device the one that is compared, by arithmetic; the check keeps its name. ``each``, or
+    left out: all of them."""
     row_dims: int = 1
     row_cost: Any = 1
     """Arithmetic, like ``atol`` and ``rtol``."""

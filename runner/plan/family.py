@@ -181,12 +181,13 @@ def _checks(
     name: str, spec: CheckSpec, known: Mapping[str, Buffer], evaluate: Evaluator, where: str
 ) -> Iterator[Check]:
     """The check itself, or one for every device that has the output."""
-    if spec.device is not None:
+    place = EACH if spec.device is None else evaluate.value(spec.device, f"{where}.device")
+    if place != EACH:
         place = evaluate.integer(spec.device, f"{where}.device")
         yield _check(name, on_device(spec.output, place), spec, known, evaluate, where)
     elif spec.output not in known and on_device(spec.output, 0) in known:
-        for place in itertools.takewhile(lambda place: on_device(spec.output, place) in known, itertools.count()):
-            yield _check(on_device(name, place), on_device(spec.output, place), spec, known, evaluate, where)
+        for one in itertools.takewhile(lambda one: on_device(spec.output, one) in known, itertools.count()):
+            yield _check(on_device(name, one), on_device(spec.output, one), spec, known, evaluate, where)
     else:
         yield _check(name, spec.output, spec, known, evaluate, where)
 

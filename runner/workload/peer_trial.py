@@ -18,8 +18,8 @@ import numpy.typing as npt
 from runner.backend.base import Buffer, Device, Stream
 from runner.backend.open import open_backend
 
-ELEMENTS = (1 << 20) + 3
-"""Floats moved: 4 MiB, and some that are no whole quad."""
+ELEMENTS = (1 << 18) + 3
+"""Floats moved: 1 MiB, and some that are no whole quad."""
 KERNEL = "peer_copy_kernel"
 BLOCKS, THREADS = 16, 512
 POISON = 0xA5

@@ -27,7 +27,7 @@ from runner.workload.base import Context
 START_S = 120.0
 """Until the devices are open: contexts of many GPUs take seconds."""
 PAIR_S = 20.0
-"""For a pair, which moves 4 MiB four times."""
+"""For a pair, which moves 1 MiB four times."""
 END_S = 5.0
 """A killed process has this long to be gone; a device that hangs may keep it."""
 WAYS = {"copy": "a copy by the copy engine", "read": "a kernel's reads", "write": "a kernel's writes"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,21 @@ from tests.kernels.plans import HOST, SOURCES, config
 ONCE = MeasureSettings(modes=("hot",), fixed=1, warmup=1, hot_batch_time_s=1e-6)
 
 
-def hosted(family: str, params: Mapping[str, Any]) -> tuple[Plan, dict[str, Outcome], dict[str, str]]:
-    """The plan, the outcome of every variant in it, and the variants left out with their reasons."""
-    plan, left_out = make_plan(config(family, params), HOST, [SOURCES])
+def hosted(
+    family: str, params: Mapping[str, Any], devices: int = 0, variants: Sequence[str] = ()
+) -> tuple[Plan, dict[str, Outcome], dict[str, str]]:
+    """The plan, the outcome of every variant in it, and the variants left out with their reasons.
+
+    ``devices``: how many virtual ones the experiment gets; 0 = as many as the family needs.
+    """
+    wanted = config(family, params)
+    wanted.devices = list(range(devices)) or wanted.devices
+    wanted.variants = list(variants) or None
+    plan, left_out = make_plan(wanted, HOST, [SOURCES])
     backend = HostBackend()
     flushers: dict[int, Flusher] = {}
-    device = backend.open(0)
-    experiment = Experiment(backend, [device], plan, programs(plan), flushers)
+    opened = [backend.open(ordinal) for ordinal in plan.devices]
+    experiment = Experiment(backend, opened, plan, programs(plan), flushers)
     experiment.prepare()
     try:
         return plan, {variant.name: experiment.run(variant.name, ONCE)[0] for variant in plan.variants}, left_out
@@ -34,7 +42,8 @@ def hosted(family: str, params: Mapping[str, Any]) -> tuple[Plan, dict[str, Outc
         experiment.close()
         for flusher in flushers.values():
             flusher.close()
-        device.close()  # its threads' stacks: some thousand mappings, of which a process may have 65530
+        for device in opened:
+            device.close()  # its threads' stacks: some thousand mappings, of which a process may have 65530
 
 
 def programs(plan: Plan) -> dict[str, Path]:

@@ -34,7 +34,14 @@ def config(family: str, params: Mapping[str, Any] | None = None, model: str = "l
     """The family with ``shape=decode`` and a model, and kernel parameters replaced."""
     made = copy.deepcopy(_composed(family, model))
     made.kernel.params.update(params or {})
+    if several(made):
+        made.devices = [0, 1]
     return made
+
+
+def several(made: Config) -> bool:
+    """Whether the family is one of several devices."""
+    return any("devices >= 2" in variant.require for variant in made.kernel.variants.values())
 
 
 @cache
