@@ -23,6 +23,7 @@ from pathlib import Path
 
 from runner.backend.base import Device, Unsupported, Untrusted
 from runner.workload.base import Context
+from runner.workload.peer_trial import KERNEL
 
 START_S = 120.0
 """Until the devices are open: contexts of many GPUs take seconds."""
@@ -53,8 +54,10 @@ class Peers:
     """The devices of an experiment, by their positions in it."""
 
     def __init__(self, context: Context) -> None:
+        """Raises ``LaunchError`` where the family's program lacks the kernel of the trial."""
         self._devices = context.devices
         self._program = context.modules[0]["main"].program
+        context.function(KERNEL)
 
     @property
     def positions(self) -> list[Pair]:

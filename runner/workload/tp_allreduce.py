@@ -24,7 +24,7 @@ from runner.workload.timing import median_devices_us
 SCALE, OFFSET = np.float32(-1.0), np.float32(0.5)
 """What a layer computes with: no result is ever rounded."""
 GRAPH = "_graph"
-KERNELS = ("one_shot", "two_shot", "one_shot_push")
+KERNELS = {"one_shot": "one_shot_kernel", "two_shot": "two_shot_kernel", "one_shot_push": "one_shot_push_kernel"}
 DECODE = ("decode_exposed", "decode_hidden")
 NCCL = "nccl"
 
@@ -118,13 +118,13 @@ class AllReduce:
         sizes = (place, len(self._places), self._elements)
         if kernel == "one_shot":
             return self._one_shot(place, "partial", 0, self._elements)
-        return self._boxes.meeting(place, f"{kernel}_kernel", leading, sizes)
+        return self._boxes.meeting(place, KERNELS[kernel], leading, sizes)
 
     def _one_shot(self, place: int, source: str, first: int, count: int) -> BoundLaunch:
         """Of elements [first, first + count)."""
         leading = (self._own(source, place), self._own("total", place))
         sizes = (first, place, len(self._places), count, self._elements)
-        return self._boxes.meeting(place, "one_shot_kernel", leading, sizes)
+        return self._boxes.meeting(place, KERNELS["one_shot"], leading, sizes)
 
     def _sum(self, place: int) -> BoundLaunch:
         own = [self._own(name, place) for name in ("partial", "landed", "total")]

@@ -155,9 +155,13 @@ class Nccl:
             stream.ready()
         with self._ours():
             self._check(self._library.ncclGroupStart(), "begin a group")
-            results = [result for place in range(len(self._devices)) for result in calls(place)]
-            ended = self._library.ncclGroupEnd()
-        for result in (*results, ended):
+            results: list[int] = []
+            try:
+                for place in range(len(self._devices)):
+                    results += calls(place)
+            finally:
+                results.append(self._library.ncclGroupEnd())
+        for result in results:
             self._check(result, doing)
 
     def _place(self, place: int) -> tuple[Any, int]:
