@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from runner.workload.base import Context
 from runner.workload.crossing import Crossing
 from runner.workload.peers import Pair, Peers
 from runner.workload.pieces import BLOCK, grid
-from runner.workload.timing import device_us, median_us
+from runner.workload.timing import median_devices_us, median_us
 
 READ_THREADS = 512
 READ_BLOCKS_PER_SM = 2
@@ -45,6 +45,8 @@ class PeerCopies:
         self._beside: dict[int, Stream] = {}
         """Streams of the kernels that compute beside the copies."""
         self._crossing = Crossing()
+        self._rates: dict[str, dict[Pair, float]] = {}
+        """Variant → GB/s of every pair."""
         self._readers = [context.function("peer_copy_kernel", device=place) for place in range(count)]
         self._computing = [context.function("beside_kernel", device=place) for place in range(count)]
         self._grids = [
@@ -119,8 +121,8 @@ class PeerCopies:
     def metrics(self, variant: str) -> Mapping[str, float]:
         """``direct_access`` (1 where the pair can address each other's memory) and ``nvlinks`` between them (0: none;
         absent where it is not known). Of ``overlap`` and ``overlap_read`` besides the parts alone, and ``overlap``: of
-        the shorter one the share (0 to 1) that the longer one hides. Where there are more devices than two,
-        ``gbps_<source>_<target>`` of every pair in the form of the variant."""
+        the shorter one the share (0 to 1) that the longer one hides. Of the others ``gbps_<source>_<target>`` of
+        every pair, in the form of the variant."""
         source, target = self._pair
         found = {"direct_access": float(self._peers.access(source, target).direct)}
         links = topology.nvlinks(*(self._context.devices[place].info.ordinal for place in self._pair))
@@ -128,8 +130,7 @@ class PeerCopies:
             found["nvlinks"] = float(links)
         if variant in OVERLAPS:
             return {**found, **self._hidden(variant)}
-        if len(self._context.devices) > 2:
-            found |= {f"gbps_{a}_{b}": rate for (a, b), rate in self._matrix(variant).items()}
+        found |= {f"gbps_{a}_{b}": rate for (a, b), rate in self._matrix(variant).items()}
         return found
 
     def _hidden(self, variant: str) -> dict[str, float]:
@@ -147,7 +148,9 @@ class PeerCopies:
         return found
 
     def _matrix(self, variant: str) -> dict[Pair, float]:
-        """GB/s of every sound pair, one pair after another."""
+        """GB/s of every sound pair, one pair after another; measured once."""
+        if variant in self._rates:
+            return self._rates[variant]
         self._peers.try_all()
         found: dict[Pair, float] = {}
         for pair in self._peers.positions:
@@ -157,19 +160,14 @@ class PeerCopies:
             if any(self._peers.access(*way).wrong for way in ways) or (variant in READS and not access.direct):
                 continue
             found[pair] = len(ways) * 4e-3 * self._elements * self.units_per_step / self._pair_us(variant, ways)
+        self._rates[variant] = found
         return found
 
     def _pair_us(self, variant: str, ways: list[Pair]) -> float:
-        """Device time of the copies of a pair. Both ways run on the streams of two devices: the first one's time covers
-        the other by waiting for its end."""
-        stream, *others = (self._context.streams[target] for _, target in ways)
-        enqueue: Callable[[], None] = lambda: self._forked(variant, ways, stream, others)  # noqa: E731
-        device_us(stream, enqueue, hold=False)
-        return median_us(stream, enqueue)
-
-    def _forked(self, variant: str, ways: list[Pair], stream: Stream, others: list[Stream]) -> None:
-        with self._crossing.fork(stream, others):
-            self._move(variant, ways)
+        """Device time of the copies of a pair, the longer of both where they go both ways."""
+        streams = [self._context.streams[target] for _, target in ways]
+        self._move(variant, ways)
+        return median_devices_us(streams, lambda: self._move(variant, ways))
 
     def record(self, variant: str, folder: Path) -> None:
         """``p2p_matrix.csv``: for every pair the link between them, the access, what the trial found, and GB/s."""
