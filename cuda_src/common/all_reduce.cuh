@@ -11,9 +11,17 @@
 // which they began after they had read everything of call k.
 #pragma once
 
+#include "overlap.cuh"
 #include "peers.cuh"
 
 namespace all_reduce {
+
+// A call in a graph may be started while the one ahead of it still runs: it waits until that one has ended everywhere
+// on its device, which is all that the meetings rely on.
+__device__ inline void begin() {
+    overlap::wait();
+    overlap::release();
+}
 
 // Whose flags and counts a kernel uses.
 constexpr int kOneShot = 0;
@@ -63,6 +71,7 @@ __device__ inline void each_quad(long long quads, Use use) {
 template <int kDevices>
 __device__ inline void one_shot(const float4* input, float4* output, unsigned int* counts, const peers::Table<void>& mailboxes,
                                 int own, long long quads, long long room, long long limit_ms) {
+    begin();
     unsigned int* counter = calls(counts, kOneShot);
     const unsigned int call = *counter + 1;
     const long long half = (call & 1) * room;
@@ -81,6 +90,7 @@ __device__ inline void one_shot(const float4* input, float4* output, unsigned in
 template <int kDevices>
 __device__ inline void two_shot(const peers::Table<const void>& inputs, float4* output, unsigned int* counts,
                                 const peers::Table<void>& mailboxes, int own, long long quads, long long limit_ms) {
+    begin();
     unsigned int* counter = calls(counts, kTwoShotFirst);
     const unsigned int call = *counter + 1;
     const long long part = (quads + kDevices - 1) / kDevices;
@@ -117,6 +127,7 @@ template <int kDevices>
 __device__ inline void one_shot_push(const float4* input, float4* output, unsigned int* counts,
                                      const peers::Table<void>& mailboxes, int own, long long quads,
                                      long long limit_ms) {
+    begin();
     unsigned int* counter = calls(counts, kPush);
     const unsigned int call = *counter + 1;
     const long long half = (call & 1) * kDevices;
@@ -135,18 +146,22 @@ __device__ inline void one_shot_push(const float4* input, float4* output, unsign
     if (threadIdx.x == 0) *counter = call;
     const uint4* arrived = pushed<kDevices>(mailboxes.at(own), quads) + 2 * half * quads;
     each_quad(quads, [&](long long i) {
-        const float4 value = input[i];
-        output[i] = sum_over<kDevices>([&](int p) {
-            if (p == own) return value;
-            const uint4* from = arrived + 2 * (p * quads + i);
-            float4 found;
-            peers::Patience patience(limit_ms, p);
-            while (!(peers::load_flagged(from, call, found.x, found.y) &
-                     peers::load_flagged(from + 1, call, found.z, found.w))) {
-                patience.again();
+        float4 held[kDevices];
+        peers::Patience patience(limit_ms);
+        int missing;
+        do {  // all of them are looked at again until the last is here
+            missing = -1;
+#pragma unroll
+            for (int p = 0; p < kDevices; ++p) {
+                const uint4* from = arrived + 2 * (p * quads + i);
+                const bool first = peers::load_flagged(from, call, held[p].x, held[p].y);
+                const bool second = peers::load_flagged(from + 1, call, held[p].z, held[p].w);
+                if (p != own && !(first && second)) missing = p;
             }
-            return found;
-        });
+            if (missing >= 0) patience.again(missing);
+        } while (missing >= 0);
+        const float4 value = input[i];
+        output[i] = sum_over<kDevices>([&](int p) { return p == own ? value : held[p]; });
     });
 }
 

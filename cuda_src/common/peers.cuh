@@ -140,13 +140,13 @@ __device__ inline bool load_flagged(const uint4* from, unsigned int flag, float&
 // A wait that has a limit: a peer that never comes ends the kernel with an error instead of hanging the device.
 class Patience {
 public:
-    __device__ inline Patience(long long limit_ms, int peer) : limit_ns_(limit_ms * 1000000), peer_(peer) {}
+    __device__ inline explicit Patience(long long limit_ms) : limit_ns_(limit_ms * 1000000) {}
 
-    // Between two looks at what is waited for.
-    __device__ inline void again() {
+    // Between two looks for what `peer` does.
+    __device__ inline void again(int peer) {
 #ifdef HOST_BACKEND
         sched_yield();
-        if (expired()) ::host::fault(": device %d did not come to the meeting", peer_);
+        if (expired()) ::host::fault(": device %d did not come to the meeting", peer);
 #else
         if (++looks_ % kLooks == 0 && expired()) __trap();
 #endif
@@ -157,7 +157,6 @@ private:
     long long limit_ns_;
     long long began_ = 0;
     unsigned int looks_ = 0;
-    int peer_;
 
     __device__ inline bool expired() {
         const long long now = now_ns();
@@ -194,8 +193,8 @@ __device__ inline void meet(const Table<void>& mailboxes, int kind, int own, int
 #endif
     if (meets) {
         const unsigned int* mine = flag(mailboxes.at(own), kind, peer);
-        Patience patience(limit_ms, peer);
-        while (static_cast<int>(acquire(mine) - count) < 0) patience.again();
+        Patience patience(limit_ms);
+        while (static_cast<int>(acquire(mine) - count) < 0) patience.again(peer);
     }
     __syncthreads();
 }

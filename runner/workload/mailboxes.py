@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,11 +37,21 @@ class Mailboxes:
         own = self.each(name)
         return tuple(own[place] if place < self.count else own[0] for place in range(MOST))
 
-    def meeting(self, place: int, function: str, leading: Sequence[Argument], sizes: Sequence[int]) -> BoundLaunch:
-        """``function(leading…, counts, mailboxes, sizes…, limit)`` on the device at ``place``."""
+    def meeting(
+        self,
+        place: int,
+        function: str,
+        leading: Sequence[Argument],
+        sizes: Sequence[int],
+        programmatic: bool = False,
+    ) -> BoundLaunch:
+        """``function(leading…, counts, mailboxes, sizes…, limit)`` on the device at ``place``; ``programmatic`` where
+        the kernel waits by itself for the one ahead of it."""
         counts = self._context.buffers[on_device("counts", place)]
         numbers = tuple(np.int64(size) for size in (*sizes, LIMIT_MS))
-        return self.bound(place, function, self.grid, (*leading, counts, *self.table("mailbox"), *numbers), THREADS)
+        arguments = (*leading, counts, *self.table("mailbox"), *numbers)
+        made = self.bound(place, function, self.grid, arguments, THREADS)
+        return replace(made, programmatic=programmatic)
 
     def bound(
         self, place: int, function: str, grid: Dim3, arguments: tuple[Argument, ...], threads: int

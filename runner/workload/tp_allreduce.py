@@ -118,13 +118,13 @@ class AllReduce:
         sizes = (place, len(self._places), self._elements)
         if kernel == "one_shot":
             return self._one_shot(place, "partial", 0, self._elements)
-        return self._boxes.meeting(place, KERNELS[kernel], leading, sizes)
+        return self._boxes.meeting(place, KERNELS[kernel], leading, sizes, programmatic=True)
 
     def _one_shot(self, place: int, source: str, first: int, count: int) -> BoundLaunch:
         """Of elements [first, first + count)."""
         leading = (self._own(source, place), self._own("total", place))
         sizes = (first, place, len(self._places), count, self._elements)
-        return self._boxes.meeting(place, KERNELS["one_shot"], leading, sizes)
+        return self._boxes.meeting(place, KERNELS["one_shot"], leading, sizes, programmatic=True)
 
     def _sum(self, place: int) -> BoundLaunch:
         own = [self._own(name, place) for name in ("partial", "landed", "total")]

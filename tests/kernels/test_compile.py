@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from runner.workload.decoder import PROGRAMMATIC
+from runner.workload.tp_allreduce import KERNELS
 from tests.kernels.plans import FAMILIES, SOURCES, WHOLE, plan
 
 NVCC = shutil.which("nvcc")
@@ -79,10 +80,20 @@ def test_sizes_that_are_compiled_in(family: str, params: dict[str, Any], tmp_pat
     require_registers_only(family, FIRST, tmp_path, params)
 
 
-def test_kernels_that_may_overlap_wait_before_they_let_others_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("family", "params", "overlapping"),
+    [
+        ("mini_llm", {"weights": "w8a16", "B": 1}, set(PROGRAMMATIC)),
+        ("tp_allreduce", {}, set(KERNELS.values())),
+        ("collectives", {}, set()),
+    ],
+)
+def test_kernels_that_may_overlap_wait_before_they_let_others_go(
+    family: str, params: dict[str, Any], overlapping: set[str], tmp_path: Path
+) -> None:
     """What a race on a GPU would show now and then: those that are launched so wait, none releases before, and no other
     kernel does either."""
-    made = plan("mini_llm", {"weights": "w8a16", "B": 1})
+    made = plan(family, params)
     out = tmp_path / "out.ptx"
     command = [str(NVCC), "-std=c++17", f"-arch={FIRST}", "-ptx", "-I", str(SOURCES), "-o", str(out), made.source]
     command += [f"-D{name}={value}" for name, value in made.defines.items()]
@@ -94,7 +105,7 @@ def test_kernels_that_may_overlap_wait_before_they_let_others_go(tmp_path: Path)
         if seen:
             waiting.add(name)
             assert set(seen[: seen.index("wait") + 1]) == {"wait"}, f"{name} releases before it waits"
-    assert waiting == set(PROGRAMMATIC)
+    assert waiting == overlapping
 
 
 @pytest.mark.parametrize(
