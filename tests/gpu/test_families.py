@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernels.plans import FAMILIES
+from tests.kernels.plans import FAMILIES, config, several
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = ROOT / "tests" / "families"
@@ -40,6 +40,8 @@ def run(folder: Path, *arguments: str) -> tuple[int, str, list[dict[str, Any]]]:
 @pytest.mark.parametrize("shape", ["smoke", "decode"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_variant_passes(tmp_path: Path, family: str, shape: str) -> None:
+    if several(config(family)):
+        pytest.skip("is of several GPUs: test_multi_gpu.py")
     chosen = (f"kernel={family}", f"shape={shape}", *SMALLER.get(family, ()))
     code, output, results = run(tmp_path, *chosen, "gpu=auto", "measure=quick", "tracking=none")
     assert code == 0, output
