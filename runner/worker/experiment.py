@@ -91,6 +91,8 @@ class Experiment:
             for buffer in beside.buffers if beside else ():
                 self._buffers[COMPANION + buffer.name] = self._allocated(buffer)
             self._streams = [device.stream() for device in self._devices]
+            if len(self._streams) > 1:
+                _ready_to_hold(self._streams)
             self._connect()
             self._modules = [
                 {unit: device.load(path) for unit, path in self._programs.items()} for device in self._devices
@@ -287,6 +289,14 @@ class Experiment:
             stream.close()
         self._buffers.clear()
         self._streams.clear()
+
+
+def _ready_to_hold(streams: Sequence[Stream]) -> None:
+    """Holds each stream once, alone: what a hold needs is allocated then, and an allocation may wait for every device,
+    also for one that is held."""
+    for stream in streams:
+        stream.hold()
+        stream.release()
 
 
 def _named_after(prefix: str, values: Mapping[str, Named]) -> dict[str, Named]:

@@ -25,7 +25,7 @@ class Mailboxes:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.count = len(context.devices)
-        self.grid: Dim3 = (int(context.plan.symbols["blocks"]), 1, 1)
+        self.grid: Dim3 = (int(context.plan.symbols["meeting_blocks"]), 1, 1)
         """The same for all kernels that meet: element and block belong together from one call to the next."""
 
     def each(self, name: str) -> list[Buffer]:

@@ -39,7 +39,7 @@ def test_every_variant_passes(op: str, devices: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("op", ["reduce_scatter", "all_to_all"])
 def test_eight_devices(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNNER_HOST_DEVICES", "8")
-    params = {**SMALL, "N": 64, "op": op, "experts": 8}
+    params = {**SMALL, "N": 64, "op": op, "experts": 8, "blocks": 3}
     _, outcomes, _ = hosted("collectives", params, 8, ["copy", "read_graph"])
     assert messages(outcomes) == {}
 

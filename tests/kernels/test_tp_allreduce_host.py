@@ -23,7 +23,7 @@ VARIANTS = [variant.name for variant in WITHOUT_NCCL]
     ("devices", "params"),
     [
         (2, {"N": 4, "calls": 3, "compute": 1}),
-        (2, {"N": 6148, "calls": 2, "compute": 2}),
+        (2, {"N": 6148, "calls": 2, "compute": 2, "blocks": 3}),
         (3, {"N": 1028, "calls": 2, "compute": 3}),
     ],
 )
@@ -92,7 +92,7 @@ def test_bandwidths_by_arithmetic() -> None:
     made, left_out = make_plan(wanted, H200, [SOURCES])
     report = made.variant("one_shot_graph").report
     assert (report["payload_bytes"], report["ranks"], report["bus_factor"]) == (32768, 4, 1.5)
-    assert made.symbols["blocks"] == 8 and left_out == {}
+    assert made.symbols["meeting_blocks"] == 8 and left_out == {}
     assert made.symbols["mailbox_words"] == 4096 + 2 * 8192 + 2048 + 4 * 4 * 8192
 
 

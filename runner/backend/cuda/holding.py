@@ -55,6 +55,10 @@ class Word:
             self._value[0] = self.target
 
 
+_EVERY: weakref.WeakSet[Holds] = weakref.WeakSet()
+"""Of every device of this process."""
+
+
 class Holds:
     """All held streams of one device."""
 
@@ -65,6 +69,7 @@ class Holds:
         self._words: weakref.WeakSet[Word] = weakref.WeakSet()
         self._watchdog: threading.Thread | None = None
         self._stop = threading.Event()
+        _EVERY.add(self)
 
     @property
     def active(self) -> bool:
@@ -82,12 +87,18 @@ class Holds:
         return word.arm()
 
     def command(self) -> None:
-        """Counts one command queued on the device; the one that would fill the queue releases every hold."""
+        """Counts one command queued on the device; the one that would fill the queue releases every hold, those of
+        other devices too: what the full queue waits for may be behind one of them."""
         self._commands += 1
         if self._commands >= QUEUE_LIMIT:
-            for word in self._held:
-                word.open()
-            self._held.clear()
+            for holds in list(_EVERY):
+                holds.open()
+
+    def open(self) -> None:
+        """Releases every hold of this device."""
+        for word in self._held:
+            word.open()
+        self._held.clear()
 
     def end(self, word: Word) -> None:
         """Releases one hold. Raises ``BackendError`` when the watchdog had to."""
@@ -111,9 +122,7 @@ class Holds:
             raise BackendError(f"cannot {doing} while a stream is held: it would wait forever; release it first")
 
     def close(self) -> None:
-        for word in self._held:
-            word.open()
-        self._held.clear()
+        self.open()
         self._stop.set()
 
     def _watch(self) -> None:

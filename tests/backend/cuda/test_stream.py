@@ -170,6 +170,25 @@ def test_a_filling_queue_releases_the_hold(device: CudaDevice, driver: Driver) -
     stream.release()
 
 
+def test_a_queue_that_fills_up_releases_the_holds_of_all_devices() -> None:
+    """It may be full of work that waits for what another device has behind its hold."""
+    many, few = holding.Holds(), holding.Holds()
+    values = [np.zeros(1, dtype=np.uint32) for _ in range(2)]
+    words = [holding.Word(value, 0xD0) for value in values]
+    for holds, word in zip((many, few), words, strict=True):
+        holds.begin(word)
+    few.command()
+    for _ in range(holding.QUEUE_LIMIT - 1):
+        many.command()
+    assert [int(value[0]) for value in values] == [0, 0]
+    many.command()
+    assert [int(value[0]) for value in values] == [1, 1]
+    assert not few.active
+    few.end(words[1])
+    for holds in (many, few):
+        holds.close()
+
+
 def test_the_watchdog_releases_and_release_says_so() -> None:
     holds = holding.Holds(limit_s=0.05)
     value = np.zeros(1, dtype=np.uint32)
