@@ -183,6 +183,10 @@ class Stream(Protocol):
         """Later work waits until ``release`` is called from the host: it hides launch latency."""
         ...
 
+    def let_go(self) -> None:
+        """Lets the held work run as fast as that can be done, and nothing else: ``release`` has to follow."""
+        ...
+
     def release(self) -> None:
         """Lets the held work run; does nothing when the stream is not held."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
-from runner.backend.marks import Marks
+from runner.backend.marks import Marks, release_all
 from runner.measure.flush import Flusher
 from runner.measure.settings import MeasureSettings
 from runner.measure.stopping import Stopper
@@ -53,5 +53,5 @@ def _queue(streams: Sequence[Stream], step: Callable[[], None], marks: Marks, ho
         step()
         marks.end()
     finally:
-        for stream in streams if hold else ():  # also when the step was refused: a held stream would never end
-            stream.release()
+        if hold:  # also when the step was refused: a held stream would never end
+            release_all(streams)

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
-from runner.backend.marks import Marks
+from runner.backend.marks import Marks, release_all
 
 REPEATS = 5
 """Runs whose median is taken."""
@@ -34,8 +34,8 @@ def devices_us(streams: Sequence[Stream], enqueue: Callable[[], None], hold: boo
         enqueue()
         marks.end()
     finally:
-        for stream in streams if hold else ():
-            stream.release()
+        if hold:
+            release_all(streams)
     return marks.elapsed_us()
 
 

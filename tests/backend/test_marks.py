@@ -6,7 +6,7 @@ import time
 
 from runner.backend.host import HostBackend
 from runner.backend.host.stream import HostStream
-from runner.backend.marks import Marks
+from runner.backend.marks import Marks, release_all
 
 
 class _Sleep:
@@ -37,4 +37,21 @@ def test_the_slowest_device_counts() -> None:
     assert singly.elapsed_us() < elapsed
     assert marks.method == "host_events"
     for ordinal in range(3):
+        backend.open(ordinal).close()
+
+
+def test_held_streams_are_all_let_go_before_one_is_released() -> None:
+    backend = HostBackend(devices=2)
+    streams = [backend.open(ordinal).stream() for ordinal in range(2)]
+    ends = [stream.device.event() for stream in streams]
+    for stream, end in zip(streams, ends, strict=True):
+        stream.hold()
+        stream.record(end)
+    assert not any(end.done() for end in ends)
+    for stream in streams:
+        stream.let_go()
+    for end in ends:
+        end.synchronize()
+    release_all(streams)
+    for ordinal in range(2):
         backend.open(ordinal).close()

@@ -42,6 +42,10 @@ class Word:
         self.since = time.monotonic()
         return self.target
 
+    def let_go(self) -> None:
+        """Lets the stream go; it counts as held until ``open``."""
+        self._value[0] = self.target
+
     def open(self) -> None:
         """Lets the stream go; also right when it already is."""
         self._value[0] = self.target

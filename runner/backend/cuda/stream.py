@@ -152,6 +152,11 @@ class CudaStream:
             self._holds.drop(self._word)
         self._errors.check(result, "hold a stream")
 
+    def let_go(self) -> None:
+        """See ``Stream.let_go``."""
+        if self._word is not None:
+            self._word.let_go()
+
     def release(self) -> None:
         """Lets the work run; does nothing when the stream is not held."""
         if self._word is not None:

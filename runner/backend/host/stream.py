@@ -226,6 +226,11 @@ class HostStream:
         self._gates.append(gate)
         self.enqueue(Await(gate))
 
+    def let_go(self) -> None:
+        """See ``Stream.let_go``."""
+        for gate in self._gates:
+            gate.open()
+
     def release(self) -> None:
         """Lets the work run; does nothing when the stream is not held."""
         while self._gates:

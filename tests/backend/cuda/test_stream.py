@@ -170,6 +170,20 @@ def test_a_filling_queue_releases_the_hold(device: CudaDevice, driver: Driver) -
     stream.release()
 
 
+def test_a_stream_that_was_let_go_runs_and_is_held_until_it_is_released(device: CudaDevice, driver: Driver) -> None:
+    stream = device.stream()
+    stream.let_go()  # nothing is held
+    stream.hold()
+    stream.let_go()
+    assert driver.word is not None and driver.word[0] == 1
+    with pytest.raises(BackendError, match="already held"):
+        stream.hold()
+    stream.release()
+    stream.hold()
+    assert driver.word[0] == 1
+    stream.release()
+
+
 def test_a_queue_that_fills_up_releases_the_holds_of_all_devices() -> None:
     """It may be full of work that waits for what another device has behind its hold."""
     many, few = holding.Holds(), holding.Holds()
