@@ -36,6 +36,15 @@ cupti.get_timestamp()  # the package loads NVIDIA's library when it is first ask
 print(importlib.metadata.version("cupti-python"))
 """
 
+_NCCL = """
+from runner.backend.base import Unsupported
+from runner.backend.cuda.nccl import library, version
+try:
+    print(version(library()), "without NVLink multicast")
+except Unsupported:
+    raise SystemExit(1)
+"""
+
 
 def probes() -> list[Probe]:
     return [
@@ -49,6 +58,7 @@ def probes() -> list[Probe]:
         ),
         Probe("CUPTI", "profiler=timeline on a GPU", lambda: _package("cupti-python", _CUPTI), limit_s=90),
         Probe("peer access", "devices=[0,1]: one GPU reads the other's memory", peers),
+        Probe("NCCL", "variant nccl of the families of several GPUs", nccl, limit_s=90),
     ]
 
 
@@ -135,6 +145,14 @@ def _package(name: str, code: str) -> Answer:
     if not nvml.detect():
         return broken(f"{version} is installed and does not start: {said.last}", f"it needs NVIDIA's driver; {_NO_GPU}")
     return broken(f"{version} does not start: {said.last}", f"install it anew against this CUDA toolkit: {INSTALL}")
+
+
+def nccl() -> Answer:
+    """Loaded in a process of its own: the library may print, and stays."""
+    said = run([sys.executable, "-c", _NCCL], _IMPORT_S)
+    if said.code == 0:
+        return ok(said.last)
+    return missing("not installed", "pip install '.[nccl]'; without it those variants are skipped")
 
 
 def peers() -> Answer:

@@ -112,6 +112,13 @@ def _declared(loaded: Any) -> Any:
     return loaded
 
 
+def version(loaded: Any) -> str:
+    """``2.28.9``."""
+    number = ctypes.c_int()
+    loaded.ncclGetVersion(ctypes.byref(number))
+    return f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
+
+
 class Nccl:
     """Communicators of the devices of one experiment, which all belong to this thread."""
 
@@ -120,9 +127,7 @@ class Nccl:
         self._library = load()
         self._devices = [cast("CudaDevice", device) for device in devices]
         self._streams = [cast("CudaStream", stream) for stream in streams]
-        number = ctypes.c_int()
-        self._check(self._library.ncclGetVersion(ctypes.byref(number)), "tell its version")
-        self.version = f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
+        self.version = version(self._library)
         count = len(self._devices)
         ordinals = (ctypes.c_int * count)(*(device.info.ordinal for device in self._devices))
         self._communicators = (ctypes.c_void_p * count)()
