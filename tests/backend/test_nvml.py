@@ -227,3 +227,12 @@ def test_without_a_driver_there_is_a_reason(library: FakeNvml, monkeypatch: pyte
     nvml._start.cache_clear()
     assert nvml.detect() == []
     assert nvml.reason() == "NVML cannot start: NVML Shared Library Not Found"
+
+
+def test_energy_of_several_gpus_is_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: dict[str, list[int | None]] = {"a": [100, 130], "b": [1000, 1007], "c": [None, 5]}
+    monkeypatch.setattr(nvml.Gpu, "energy_mj", lambda self: readings[self.uuid].pop(0))
+    both, lacking = nvml.EnergyMeter("a", "b"), nvml.EnergyMeter("c")
+    for meter in (both, lacking):
+        meter.start()
+    assert (both.stop(), lacking.stop()) == (37.0, None)

@@ -128,3 +128,13 @@ def test_without_nvml_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert not topology.places() and not topology.pairs()
     assert topology.text() == ""
+
+
+def test_what_lies_between_two_gpus_in_words() -> None:
+    made = (topology.Pair(0, 1, "NV18", "OK", "OK"), topology.Pair(1, 0, "SYS", "OK", "OK"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topology, "pairs", lambda: made)
+        assert [topology.path(0, 1), topology.path(1, 0), topology.path(0, 2)] == ["NV18", "SYS", "?"]
+        assert [topology.nvlinks(0, 1), topology.nvlinks(1, 0), topology.nvlinks(0, 2)] == [18, 0, None]
+    words = [topology.link(path) for path in ("NV18", "PIX", "SYS", "?")]
+    assert words == ["NVLink (18)", "PCIe switch", "across sockets", "unknown"]
