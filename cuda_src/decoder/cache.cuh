@@ -82,7 +82,7 @@ struct Shape {
     // Number of the row of D elements that holds token `t` of a slot's KV head.
     __device__ inline long long row(long long slot, long long kv_head, long long t) const {
         const unsigned int each = static_cast<unsigned int>(page), of = static_cast<unsigned int>(t);  // cheaper to divide
-        const long long at = __ldcg(table + slot * pages_of_slot + of / each);
+        const long long at = table[slot * pages_of_slot + of / each];
         return ((layer * pages + at) * kv_heads + kv_head) * page + of % each;
     }
 };

@@ -77,12 +77,16 @@ __device__ inline void project(const void* weight, const float* scale, const flo
     // A team takes whole tiles at a time, so that pieces of a thread are equally far apart.
     static_assert(!Type::kScaled || kThreadsOfTeam % (weights::kTile / Type::kCount) == 0, "a team's threads are whole tiles of a row");
     constexpr int kApart = static_cast<int>(Type::piece_at(kThreadsOfTeam) / 16);
-    int at = static_cast<int>(Type::piece_at(static_cast<int>(threadIdx.x) % kThreadsOfTeam) / 16);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) from[r] += Type::piece_at(static_cast<int>(threadIdx.x) % kThreadsOfTeam) / 16;
 #pragma unroll 1
-    for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam, at += kApart) {
+    for (int p = static_cast<int>(threadIdx.x) % kThreadsOfTeam; p < pieces; p += kThreadsOfTeam) {
         uint4 raw[kRows];
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) raw[r] = __ldcs(from[r] + at);
+        for (int r = 0; r < kRows; ++r) {
+            raw[r] = __ldcs(from[r]);
+            from[r] += kApart;
+        }
         float by[kRows];
         if constexpr (Type::kScaled) {
 #pragma unroll

@@ -22,6 +22,10 @@ LIMIT_S = 30.0
 QUEUE_LIMIT = 512
 """Commands queued behind a hold. A channel takes 1024; by then latency has long been hidden."""
 
+PEER_COPY = 8
+"""Commands that a copy between two devices counts for: it queues signals of its own, and a few hundred behind a hold
+block the next one."""
+
 
 class Word:
     """The host word one stream waits for. It only grows: hold *n* waits for *n* and sees no old release."""
@@ -90,10 +94,10 @@ class Holds:
         self._held.append(word)
         return word.arm()
 
-    def command(self) -> None:
-        """Counts one command queued on the device; the one that would fill the queue releases every hold, those of
+    def command(self, count: int = 1) -> None:
+        """Counts what is queued on the device; the command that would fill the queue releases every hold, those of
         other devices too: what the full queue waits for may be behind one of them."""
-        self._commands += 1
+        self._commands += count
         if self._commands >= QUEUE_LIMIT:
             for holds in list(_EVERY):
                 holds.open()

@@ -17,7 +17,7 @@ from runner.backend.base import (
     Event,
     Function,
 )
-from runner.backend.cuda.holding import Word
+from runner.backend.cuda.holding import PEER_COPY, Word
 from runner.backend.cuda.marks import CudaEvent, CudaGraph
 from runner.backend.cuda.memory import CudaBuffer
 from runner.backend.cuda.module import CudaFunction
@@ -59,11 +59,11 @@ class CudaStream:
         self._errors.check(bindings.cuStreamSetAttribute(self.handle, attribute, value), "set the priority of a stream")
         return int(least) - int(self._errors.check(bindings.cuStreamGetPriority(self.handle), "read a priority"))
 
-    def ready(self) -> None:
+    def ready(self, commands: int = 1) -> None:
         """Before each command: the context is current, and the queue does not fill up behind a hold."""
         self._device.activate()
         if self._holds.active:
-            self._holds.command()
+            self._holds.command(commands)
 
     def launch(
         self,
@@ -97,8 +97,8 @@ class CudaStream:
                 self._pycuda.memcpy_dtoh_async(content, address, self._native)
 
     def copy(self, target: Buffer, source: Buffer, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> None:
-        self.ready()
         to, origin = cast(CudaBuffer, target), cast(CudaBuffer, source)
+        self.ready(1 if to.device is origin.device else PEER_COPY)
         into, out_of = to.span(target_offset, nbytes), origin.span(source_offset, nbytes)
         if not nbytes:
             return
@@ -173,7 +173,8 @@ class CudaStream:
     def begin_capture(self) -> None:
         self._device.activate()
         self._holds.refuse("begin a capture")
-        mode = self._bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        # Several devices are captured at once: making one's graph, which allocates, must not break another's capture.
+        mode = self._bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         self._errors.check(self._bindings.cuStreamBeginCapture(self.handle, mode), "begin a capture")
         self._capturing = True
 

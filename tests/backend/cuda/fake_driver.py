@@ -275,7 +275,7 @@ def _bindings(driver: Driver) -> SimpleNamespace:
         ),
         CUstreamWaitValue_flags=SimpleNamespace(CU_STREAM_WAIT_VALUE_GEQ=0),
         cuStreamWaitValue32=simple("cuStreamWaitValue32"),
-        CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1),
+        CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2),
         cuStreamBeginCapture=simple("cuStreamBeginCapture"),
         cuStreamEndCapture=simple("cuStreamEndCapture", "graph"),
         cuStreamGetCaptureInfo=lambda stream: (
