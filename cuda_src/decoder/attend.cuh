@@ -207,8 +207,8 @@ struct Share {
 #pragma unroll
                 for (int i = 0; i < kTogether; ++i) {
                     const long long place = all.shape.row(slot, kv_head, j + i < end ? j + i : end - 1);
-                    key[i].read(all.keys + place * kDim, all.key_scale(place));
-                    value[i].read(all.values + place * kDim, all.value_scale(place));
+                    key[i].read(all.keys + place * kDim, cache::load_scale(all.key_scales, place));
+                    value[i].read(all.values + place * kDim, cache::load_scale(all.value_scales, place));
                 }
             }
             if (waits) {

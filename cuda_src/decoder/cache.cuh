@@ -39,6 +39,8 @@ __device__ inline Word load(const Word* from) {
 #endif
 }
 
+__device__ inline float load_scale(const float* scales, long long row) { return KV == KV_INT8 ? __ldcg(scales + row) : 1.0f; }
+
 __device__ inline float widen(Word value, float scale) {
 #if KV == KV_BF16
     return convert::Bfloat16::widen(value);
@@ -94,8 +96,8 @@ struct Cache {
     float* value_scales;
     Shape shape;
 
-    __device__ inline float key_scale(long long row) const { return KV == KV_INT8 ? __ldcg(key_scales + row) : 1.0f; }
-    __device__ inline float value_scale(long long row) const { return KV == KV_INT8 ? __ldcg(value_scales + row) : 1.0f; }
+    __device__ inline float key_scale(long long row) const { return KV == KV_INT8 ? key_scales[row] : 1.0f; }
+    __device__ inline float value_scale(long long row) const { return KV == KV_INT8 ? value_scales[row] : 1.0f; }
 };
 
 }  // namespace cache

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from runner.result.model import TraceEvent
 from runner.timeline.intervals import Floats, covered, times, union
 from runner.timeline.section import Section
+
+PEER = "PtoP"
+"""A copy between devices."""
 
 
 def metrics(section: Section) -> dict[str, float]:
     """Figures of the section's own work; a figure of copies is absent where there are none.
 
     * ``copy_overlap_share``: of the time in which a copy runs, the part in which a kernel or graph runs on the same
-      device.
+      device; beside a copy between devices, which is listed with its source, on any of them.
     * ``copy_time_share``: of the time in which anything runs, the part in which a copy does.
     * ``streams_used``: streams with work, over all devices.
     * ``multi_stream_share``: of the time in which anything runs, the part in which two streams or more are at work.
@@ -21,16 +27,19 @@ def metrics(section: Section) -> dict[str, float]:
     * ``longest_kernel_wait_us``: the longest that work waited for that kernel: submitted before it ended, begun after
       it on the same device, whatever the stream; absent where no call is known.
     """
-    busy = copying = beside = several = 0.0
+    busy = copying = copied = beside = several = 0.0
+    everywhere = _pairs(union(*times(_kernels(section.work))))
     streams: set[tuple[int, int]] = set()
     for device in section.devices:
         work = [event for event in section.work if event.device == device]
         any_work = union(*times(work))
-        busy += float(np.sum(any_work[1] - any_work[0]))
-        copies = union(*times([event for event in work if event.kind == "copy"]))
-        kernels = union(*times([event for event in work if event.kind in ("launch", "graph")]))
-        copying += float(np.sum(copies[1] - copies[0]))
-        beside += covered(*copies, list(zip(kernels[0].tolist(), kernels[1].tolist(), strict=True)))
+        busy += _length(any_work)
+        copies = [event for event in work if event.kind == "copy"]
+        copying += _length(union(*times(copies)))
+        between = union(*times([event for event in copies if event.name == PEER]))
+        within = union(*times([event for event in copies if event.name != PEER]))
+        copied += _length(between) + _length(within)
+        beside += covered(*between, everywhere) + covered(*within, _pairs(union(*times(_kernels(work)))))
         numbers = {event.stream for event in work}
         streams.update((device, number) for number in numbers)
         several += _several([union(*times([event for event in work if event.stream == n])) for n in numbers])
@@ -39,9 +48,21 @@ def metrics(section: Section) -> dict[str, float]:
         figures["multi_stream_share"] = several / busy
         figures["copy_time_share"] = copying / busy
         figures.update(_longest(section, busy))
-    if copying:
-        figures["copy_overlap_share"] = beside / copying
+    if copied:
+        figures["copy_overlap_share"] = beside / copied
     return figures
+
+
+def _kernels(work: Sequence[TraceEvent]) -> list[TraceEvent]:
+    return [event for event in work if event.kind in ("launch", "graph")]
+
+
+def _length(intervals: tuple[Floats, Floats]) -> float:
+    return float(np.sum(intervals[1] - intervals[0]))
+
+
+def _pairs(intervals: tuple[Floats, Floats]) -> list[tuple[float, float]]:
+    return list(zip(intervals[0].tolist(), intervals[1].tolist(), strict=True))
 
 
 def _several(streams: list[tuple[Floats, Floats]]) -> float:

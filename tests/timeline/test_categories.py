@@ -36,7 +36,7 @@ NAMES = {
     "elementwise": [
         "vectorized_elementwise_kernel", "triton_poi_fused_add_mul_0", "residual_add_kernel", "act_and_mul_kernel",
         "silu_mul_kernel", "cupy_exp__float32_float32", "cupy_arange__float_float_float32",
-        "many_activation_kernel", "embed_kernel", "rewind_kernel", "empty_kernel",
+        "many_activation_kernel", "embed_kernel", "rewind_kernel", "empty_kernel", "beside_kernel", "layer_kernel",
     ],
     "sampler": [
         "sampler_argmax_kernel", "argmax_hidden_kernel", "TopKTopPSamplingFromProbKernel", "top_p_cutoff_kernel",
@@ -46,12 +46,13 @@ NAMES = {
                  "weight_scale_kernel", "quantize_weight_kernel"],
     "reduction": [
         "reduce_kernel", "triton_red_fused_mean_1", "DeviceScanKernel", "DeviceRadixSortOnesweepKernel",
-        "softmax_kernel", "cupy_sum", "cupy_amax",
+        "softmax_kernel", "cupy_sum", "cupy_amax", "sum_landed_kernel", "sum_rows_kernel",
     ],
     "moe": ["moe_align_block_size_kernel", "fused_moe_kernel", "compact_expert_affine_kernel", "topkGatingSoftmax"],
-    "memcpy": ["CatArrayBatchedCopy", "bshd_to_bhsd_kernel", "index_select_cuda_kernel"],
+    "memcpy": ["local_moves_kernel", "CatArrayBatchedCopy", "bshd_to_bhsd_kernel", "index_select_cuda_kernel"],
     "memset": ["fill_constant_32bit", "fill_uniform_float32"],
-    "communication": ["ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "cross_device_reduce_1stage", "ncclKernel_SendRecv"],
+    "communication": ["ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "cross_device_reduce_1stage", "ncclKernel_SendRecv",
+                      "peer_copy_kernel", "moves_kernel", "one_shot_push_kernel"],
     "other": ["kernel", "_Z3foov"],
 }  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runner.result.model import TraceEvent
@@ -25,6 +27,14 @@ def test_half_of_a_copy_beside_a_kernel() -> None:
 
 def test_a_kernel_on_another_device_is_no_overlap() -> None:
     assert figures(copy(0, 10), kernel(0, 10, device=1))["copy_overlap_share"] == 0
+
+
+def test_a_copy_between_devices_runs_beside_kernels_of_either() -> None:
+    between = replace(copy(0, 10), name=overlap.PEER)
+    assert figures(between, kernel(0, 10, device=1))["copy_overlap_share"] == 1
+    found = figures(between, copy(0, 10, stream=9), kernel(5, 10, device=1))
+    assert found["copy_overlap_share"] == 0.25
+    assert found["copy_time_share"] == pytest.approx(10 / 15)
 
 
 def test_without_copies_nothing_is_said_of_their_overlap() -> None:
