@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import string
 import sys
@@ -34,7 +35,7 @@ from omegaconf.errors import OmegaConfBaseException
 import runner
 from runner import paths, streams
 from runner.config.compose import CONFIG_NAME, Composer
-from runner.config.errors import ConfigError, from_exception, was_interrupted
+from runner.config.errors import ConfigError, choose_from, from_exception, was_interrupted
 from runner.config.model_file import fill_in
 from runner.config.overrides import refuse_lists
 from runner.config.points import results_folder
@@ -163,10 +164,18 @@ def _run(hydra: Hydra, args: argparse.Namespace) -> int:
     if chosen[-1].upper() == "HYDRA.MODE=MULTIRUN":
         answer = hydra.multirun(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
     else:
+        _refuse_launcher(args.overrides)
         # The task raises nothing: what is left is Hydra making the job's folder.
         with results_folder(Path.cwd()):
             answer = hydra.run(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
     return _exit_code(answer)
+
+
+def _refuse_launcher(overrides: Sequence[str]) -> None:
+    """Hydra ignores a launcher where there is no sweep, and the experiment would run on the wrong machine."""
+    for line in overrides:
+        if line.startswith("hydra/launcher=") and line != "hydra/launcher=local":
+            raise ConfigError(f"{line}: a launcher takes sweeps; add -m, also for a single experiment")
 
 
 def _study_sweeps(hydra: Hydra, overrides: list[str]) -> bool:
@@ -260,6 +269,9 @@ def _complete(hydra: Hydra, overrides: list[str]) -> None:
 
 def _diagnosed(hydra: Hydra, lines: Sequence[str], mode: RunMode, error: Exception) -> ConfigError:
     """Hydra's exceptions say what broke, not what to write instead: compose step by step to find out."""
+    unknown = re.search(r"Could not override 'hydra\.launcher\.([^']+)'", str(error))
+    if unknown is not None:
+        return _unknown_launcher_option(hydra, lines, mode, unknown[1])
     own = [line for line in lines if not line.lstrip("+~").startswith(("hydra.", "hydra/"))]
     further = [line for line in lines if line.startswith("hydra.searchpath")]
     launchers = [line for line in lines if line.startswith("hydra/")]
@@ -270,3 +282,14 @@ def _diagnosed(hydra: Hydra, lines: Sequence[str], mode: RunMode, error: Excepti
     except ConfigError as found:
         return found
     return from_exception(error)
+
+
+def _unknown_launcher_option(hydra: Hydra, lines: Sequence[str], mode: RunMode, key: str) -> ConfigError:
+    others = [line for line in lines if not line.lstrip("+~").startswith("hydra.launcher.")]
+    cfg = hydra.compose_config(CONFIG_NAME, others, mode)
+    known = [str(name) for name in cfg.hydra.launcher if name != "_target_"]
+    option = cfg.hydra.runtime.choices["hydra/launcher"]
+    return ConfigError(
+        f"hydra.launcher.{key}: hydra/launcher={option} has no such option; "
+        f"{choose_from(key, known, 'hydra.launcher.')}"
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
+from socket import gethostname
 from typing import Any, cast
 
 from hydra.core.global_hydra import GlobalHydra
@@ -29,7 +31,7 @@ from runner.exit_codes import FAILED, PASSED, REFUSED
 def task(cfg: DictConfig) -> dict[str, Any]:
     """Never raises and returns a small dict: anything else ends a sweep early under one launcher or another.
 
-    The dict holds ``exit_code`` and, for a job of a sweep, what ``runner.execute.command.run_one`` returns.
+    The dict holds ``exit_code`` and, for a job of a sweep, all of its :class:`runner.execute.on_node.Answer`.
     """
     try:
         return _run(cfg)
@@ -65,7 +67,10 @@ def _run(cfg: DictConfig) -> dict[str, Any]:
         return {"exit_code": int(code)}
     if reason:
         return {"exit_code": PASSED, "message": reason}
-    return dict(command.run_one(point))
+    from runner.execute import on_node
+
+    sweep = Path(str(hydra.sweep.dir)).absolute()
+    return asdict(on_node.run_one(point, sweep, {"launcher": "hydra", "id": str(hydra.job.id), "node": gethostname()}))
 
 
 def _point(cfg: DictConfig, folder: Path) -> Point:

@@ -180,7 +180,7 @@ def test_a_launcher_that_is_not_ours(run: Any, calls: Calls, tmp_path: Path) -> 
 
 def test_a_failed_job_of_another_launcher(run: Any, calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     calls.raises = RuntimeError("lost http://u:hunter2@h")
-    assert run("kernel=toy", "seed=1,2", "hydra/launcher=basic", "-m") == 1
+    assert run("kernel=toy", "seed=1,2", "hydra/launcher=basic", "tracking=none", "-m") == 1
     error = capsys.readouterr().err
     assert "RuntimeError" in error and "hunter2" not in error
 

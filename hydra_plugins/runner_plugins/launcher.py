@@ -1,9 +1,11 @@
-"""Runs all points of a sweep in this process: ``hydra/launcher=local``, the default."""
+"""Who runs the points of a sweep: ``hydra/launcher=local``, the default, ``gpus``, ``slurm`` and ``ray``."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
@@ -15,18 +17,19 @@ from runner.config.points import Point, Skipped
 from runner.estimate import model_file
 
 
-class LocalLauncher(Launcher):
-    """Hands the points over all at once, so that everything is planned and built before the first is timed."""
+class PointsLauncher(Launcher):
+    """Takes all points of a sweep at once, composed and checked."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self._context = hydra_context
         self._config = config
 
+    @abstractmethod
     def launch_points(self, points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> int:
         """Our sweeper's entry. Returns the exit code."""
-        from runner.execute import command
-
-        return int(command.run(points, skipped, sweep_id))
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Hydra's entry, for a sweeper that is not ours (Optuna, Hydra's own)."""
@@ -40,3 +43,39 @@ class LocalLauncher(Launcher):
             job.return_value = {"exit_code": code}
             returns.append(job)
         return returns
+
+
+class LocalLauncher(PointsLauncher):
+    """One after another in this process; everything is planned and built before the first is timed."""
+
+    def launch_points(self, points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> int:
+        from runner.execute import command
+
+        return int(command.run(points, skipped, sweep_id))
+
+
+class GpusLauncher(PointsLauncher):
+    """Side by side on the GPUs of this machine."""
+
+    def launch_points(self, points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> int:
+        from runner.launch import gpus
+
+        return int(gpus.run(points, skipped, sweep_id, self.options))
+
+
+class SlurmLauncher(PointsLauncher):
+    """As jobs of a Slurm cluster."""
+
+    def launch_points(self, points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> int:
+        from runner.launch import slurm
+
+        return int(slurm.run(points, skipped, sweep_id, self.options))
+
+
+class RayLauncher(PointsLauncher):
+    """As tasks of a Ray cluster."""
+
+    def launch_points(self, points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> int:
+        from runner.launch import ray_cluster
+
+        return int(ray_cluster.run(points, skipped, sweep_id, self.options))

@@ -36,9 +36,11 @@ class StudySweeper(Sweeper):
             raise sweep.ConfigError(f"hydra.sweeper.max_batch_size={self._batch}: must be at least 1, or null")
         planned = sweep.plan_sweep(self.hydra_context.config_loader, self.config, arguments, model_file.read)
         assert self.launcher is not None
+        planned.write()
         # By what it can do, not by its class: Hydra's plugin scan may have loaded that a second time.
         launch_points = getattr(self.launcher, "launch_points", None)
         if launch_points is not None:
-            planned.write()
             return int(launch_points(planned.points, planned.skipped, planned.sweep_id))
-        return sweep.launch_elsewhere(self.launcher, planned, self._batch)
+        from runner.launch import foreign
+
+        return foreign.run(planned.points, planned.skipped, planned.sweep_id, self.launcher, self._batch)

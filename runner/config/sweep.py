@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
-from hydra.plugins.launcher import Launcher
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from runner.config.compose import Composer
 from runner.config.errors import ConfigError
-from runner.config.grammar import line_of
 from runner.config.model_file import ReadModel
 from runner.config.points import Point, Skipped, new_sweep_id, origin, write_inputs, write_sweep
-from runner.config.secrets import redact_text
 from runner.config.study import Draft, expand
-from runner.exit_codes import FAILED, PASSED
 
-__all__ = ["ConfigError", "Planned", "given_points", "launch_elsewhere", "plan_sweep", "sweep_id_of"]
+__all__ = ["ConfigError", "Planned", "given_points", "plan_sweep", "sweep_id_of"]
 
 SWEEP_ID = "RUNNER_SWEEP_ID"
 """Variable by which jobs of another launcher know their sweep."""
@@ -86,31 +80,6 @@ def sweep_id_of(hydra: DictConfig) -> str:
     """The id a launcher's job was given, or a new one. ``hydra`` is Hydra's own part of the job's config."""
     given = hydra.job.env_set.get(SWEEP_ID)
     return str(given) if given else new_sweep_id()
-
-
-def launch_elsewhere(launcher: Launcher, planned: Planned, batch: int | None) -> int:
-    """Runs the points through another launcher (joblib, Slurm, Ray), where each job composes on its own.
-
-    Jobs return small dicts and never raise; a launcher that raises itself (a lost worker) costs its batch and no other.
-    """
-    if not planned.dry_run:
-        write_sweep(planned.folder, planned.sweep_id, planned.lines, planned.points, planned.skipped)
-    own = line_of(f"++hydra.job.env_set.{SWEEP_ID}", planned.sweep_id)
-    jobs = [[*point.overrides, own] for point in planned.points]
-    size = batch or max(1, len(jobs))
-    codes: list[int] = []
-    for first in range(0, len(jobs), size):
-        part = jobs[first : first + size]
-        try:
-            codes += [int(job.return_value["exit_code"]) for job in launcher.launch(part, initial_job_idx=first)]
-        except Exception as error:  # whatever the launcher's library raises
-            print(redact_text(traceback.format_exc()), file=sys.stderr)
-            lost = f"jobs {first} to {first + len(part) - 1}"
-            print(f"error: {lost} did not all come back: {redact_text(str(error))}", file=sys.stderr)
-            codes.append(FAILED)
-    for left_out in planned.skipped:
-        print(f"skipped {' '.join(left_out.overrides)}: {left_out.reason}")
-    return max(codes, default=PASSED)
 
 
 def _placed(master: DictConfig, folder: Path, identity: str, drafts: Sequence[Draft], first: int) -> tuple[Point, ...]:

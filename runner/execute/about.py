@@ -55,6 +55,8 @@ def about(
     if experiment.devices and experiment.devices[0].backend == "cuda":
         environment["gpu_state_before"] = snapshots([device.uuid for device in experiment.devices])
         environment["topology"] = topology.text()
+    if experiment.job:
+        environment["job"] = experiment.job
     environment["ceilings"] = asdict(ceilings)
     if experiment.plan is not None:
         environment["target"] = asdict(experiment.plan.target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from runner.backend.nvml import snapshot
@@ -41,6 +42,7 @@ def measured(
 ) -> Iterator[Result]:
     """Runs the experiment; each result is on disk before it is yielded."""
     for outcome in outcomes_of(experiment, built, pool, on_event):
+        on_event("ended", outcome.variant)
         plan = experiment.plan if outcome.variant else None
         outcome.warnings += _doubts(experiment)
         made = result(about, plan, outcome, ceilings, experiment.settings.max_rsd)
@@ -82,20 +84,24 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         return
     for name, reason in experiment.left_out.items():
         yield Outcome(name, Status.SKIPPED, reason)
+    done = {made.variant for made in experiment.kept}
+    plan = replace(experiment.plan, variants=tuple(v for v in experiment.plan.variants if v.name not in done))
+    if not plan.variants:
+        return
     if experiment.estimate is not None:
         yield estimated(experiment.config, experiment.estimate)
         return
-    if experiment.plan.command is not None:
+    if plan.command is not None:
         pool.close()  # a worker would keep its part of the device's memory
         yield of_program(experiment, on_event)
         return
     programs = programs_of(experiment, built)
     if isinstance(programs, CompileError):
-        for variant in experiment.plan.variants:
+        for variant in plan.variants:
             yield Outcome(variant.name, Status.COMPILE_ERROR, str(programs))
         return
     job = Job(
-        plan=experiment.plan,
+        plan=plan,
         programs=programs,
         settings=experiment.settings,
         timeout_s=experiment.config.timeout_s,

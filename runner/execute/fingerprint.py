@@ -71,7 +71,9 @@ def _placeless(plan: Plan) -> dict[str, Any]:
     """A plan without places, and without what another choice of its variants changes: that follows from the family."""
     plain = wire.to_dict(replace(plan, source="", reference="", baseline="", buffers=(), prepare=(), variants=()))
     if plain["companion"]:
-        plain["companion"] |= {"source": "", "reference": ""}
+        plain["companion"] |= {"source": "", "reference": "", "devices": len(plan.devices)}
+    if plan.command is not None:  # which GPUs a program sees is a place
+        plain["command"]["environment"].pop("CUDA_VISIBLE_DEVICES", None)
     return plain | {"devices": len(plan.devices)}
 
 

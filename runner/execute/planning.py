@@ -66,6 +66,10 @@ class Experiment:
     """Which kernels those are."""
     before: list[Result] = field(default_factory=list)
     """Results of an earlier command for variants that are left out of the plan (``resume=true``)."""
+    kept: list[Result] = field(default_factory=list)
+    """Results of an earlier attempt at the same job: variants that are not measured again."""
+    job: dict[str, str] = field(default_factory=dict)
+    """Of a job on a cluster: its launcher, id, node and log."""
     needs: Point | None = None
     """What measures them, where nobody has yet: to be run before this is planned once more."""
 

@@ -21,6 +21,7 @@ from runner.profile.names import range_name, report_name, shape_label
 from runner.profile.tools import merged, open_profiler
 from runner.result.metrics import counted_traffic
 from runner.result.model import Profile, ProfileStatus, Result, Status
+from runner.worker.locks import ASK_S
 
 OnEvent = Callable[[str, str], None]
 
@@ -121,11 +122,13 @@ def _alone(launch: Launch, on_event: OnEvent) -> Iterator[None]:
         return
     launch.lock.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(launch.lock)
-    try:
-        lock.acquire(timeout=0.05)
-    except Timeout:
-        on_event("waiting", launch.lock.stem)
-        lock.acquire()
+    patience = 0.05
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=patience)
+        except Timeout:
+            on_event("waiting", launch.lock.stem)
+            patience = ASK_S
     try:
         yield
     finally:

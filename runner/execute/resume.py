@@ -8,13 +8,14 @@ from pathlib import Path
 
 from runner.config.schema import Config
 from runner.execute import fingerprint
+from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
 from runner.paths import project_dir
 from runner.record import search, spool
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.result import document
 from runner.result.document import DocumentError
-from runner.result.model import Result, Status
+from runner.result.model import INTERRUPTED, Result, Status
 
 
 @dataclass
@@ -39,15 +40,16 @@ def asked(config: Config) -> bool:
     return config.resume or bool(config.retry)
 
 
-def left(experiments: Sequence[Experiment], folder: Path) -> Left:
+def left(experiments: Sequence[Experiment], folder: Path, on_node: bool = False) -> Left:
     """The experiments that have variants to run, with those alone; one that has no plan stays as it is.
 
     Earlier results lie in ``outputs`` and ``multirun`` below the working folder, in ``folder`` (the command's own,
     where it was run there before), and in the store. A store that does not answer is said in ``note``: results on disk
-    count without it. Raises ``TrackingUnavailable`` for a URI that names no store, and for one that stops answering.
+    count without it. ``on_node``: as a job of a cluster, which reaches a store by its server only, never by its file.
+    Raises ``TrackingUnavailable`` for a URI that names no store, and for one that stops answering.
     """
     config = experiments[0].config
-    earlier = _Earlier(config, folder)
+    earlier = _Earlier(config, folder, on_node)
     remaining = Left()
     for experiment in experiments:
         plan = experiment.plan
@@ -82,12 +84,27 @@ def _passed(results: Iterable[Result]) -> Result | None:
     return next((result for result in results if result.status is Status.PASSED), None)
 
 
+def of_earlier_attempt(experiment: Experiment, sweep_id: str) -> list[Result]:
+    """Results that a job had on disk when it was ended and put back into its queue: those of the same sweep, whatever
+    their status. What it was at has none."""
+    found: list[Result] = []
+    for variant in experiment.plan.variants if experiment.plan else ():
+        path = folder_of(experiment, variant.name) / document.FILE_NAME
+        try:
+            result = document.read(path)
+        except DocumentError:  # none, or half of one
+            continue
+        if result.sweep_id == sweep_id and result.message != INTERRUPTED:
+            found.append(result)
+    return found
+
+
 class _Earlier:
     """Earlier results by fingerprint."""
 
-    def __init__(self, config: Config, folder: Path) -> None:
+    def __init__(self, config: Config, folder: Path, on_node: bool) -> None:
         self.problem = ""
-        self._location = self._answering(config)
+        self._location = self._answering(config, on_node)
         roots = {Path(name).absolute() for name in spool.DEFAULT_FOLDERS} | {folder.absolute()}
         self._on_disk: dict[str, list[Result]] = {}
         for path in {path for root in roots if root.is_dir() for path in spool.results(root)}:
@@ -103,10 +120,12 @@ class _Earlier:
             [*self._on_disk.get(digest, ()), *self._stored(kernel, digest)], key=lambda one: one.started, reverse=True
         )
 
-    def _answering(self, config: Config) -> Location | None:
+    def _answering(self, config: Config, on_node: bool) -> Location | None:
         if not config.tracking.enabled:
             return None
         location = locate(config.tracking.uri, project_dir())
+        if on_node and location.kind == "sqlite":
+            return None
         try:
             search.newest(location, config.kernel.name, tags={"fingerprint": "none"})
         except TrackingUnavailable as error:

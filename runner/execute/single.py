@@ -28,7 +28,7 @@ class Single:
 
     def __init__(self, experiment: Experiment, about: About, on_event: OnEvent) -> None:
         self.experiment = experiment
-        self.results: list[Result] = []
+        self.results: list[Result] = list(experiment.kept)
         self._about = about
         self._on_event = on_event
 

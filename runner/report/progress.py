@@ -56,14 +56,14 @@ class SweepProgress:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=escape(experiment))
 
-    def finish(self, results: Sequence[Result]) -> None:
-        """One experiment has ended with these results."""
+    def finish(self, results: Sequence[Result], experiment: str = "") -> None:
+        """One experiment has ended with these results: the one that was named last, or ``experiment``."""
         self.done += 1
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task)
             return
         what = ", ".join(f"{r.variant} {_outcome(r)}".strip() for r in results)
-        self.note(f"[{self.done}/{self.total}] {self._current}: {what}")
+        self.note(f"[{self.done}/{self.total}] {experiment or self._current}: {what}")
 
     def note(self, line: str) -> None:
         """Prints a line above the bar."""

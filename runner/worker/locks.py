@@ -16,10 +16,15 @@ from filelock import FileLock, Timeout
 
 from runner.backend.base import DeviceInfo
 
+ASK_S = 5.0
+"""Who waits for a lock is asked this often whether to go on waiting."""
+
 
 def folder() -> Path:
-    """Shared by all users of the machine (``RUNNER_LOCKS`` names another)."""
-    path = Path(os.environ.get("RUNNER_LOCKS") or Path(tempfile.gettempdir()) / "gpu-runner-locks")
+    """Shared by all users of the machine (``RUNNER_LOCKS`` names another). Not below ``TMPDIR``: batch systems give
+    every job one of its own, and two jobs on a machine would then not see each other's locks."""
+    shared = Path("/tmp") if os.access("/tmp", os.W_OK) else Path(tempfile.gettempdir())
+    path = Path(os.environ.get("RUNNER_LOCKS") or shared / "gpu-runner-locks")
     path.mkdir(parents=True, exist_ok=True)
     if path.stat().st_uid == os.getuid():
         path.chmod(0o1777)
@@ -33,14 +38,17 @@ def names(devices: Iterable[DeviceInfo]) -> list[str]:
 
 @contextmanager
 def hold(devices: Iterable[DeviceInfo], waiting: Callable[[str], None]) -> Iterator[None]:
-    """Takes the devices' locks; calls ``waiting(name)`` once for each that another experiment holds."""
+    """Takes the devices' locks; calls ``waiting(name)`` for each that another experiment holds, and again every few
+    seconds: what it raises ends the wait."""
     with ExitStack() as stack:
         for name in names(devices):
             lock = FileLock(folder() / f"{name}.lock", mode=0o666)
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                waiting(name)
-                lock.acquire()
+            patience = 0.0
+            while not lock.is_locked:
+                try:
+                    lock.acquire(timeout=patience)
+                except Timeout:
+                    waiting(name)
+                    patience = ASK_S
             stack.callback(lock.release)
         yield

@@ -1,17 +1,16 @@
-"""Stands in for ``runner.execute.command`` and remembers what it was asked to do."""
+"""Stands in for what runs points, of a whole command or as one job, and remembers what it was asked to do."""
 
 from __future__ import annotations
 
-import sys
-import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-import runner.execute
 from runner.config.points import Point, Skipped
+from runner.execute import command, on_node
+from runner.execute.on_node import Answer
 
 
 @dataclass
@@ -33,19 +32,16 @@ class Calls:
         self.sweep_ids.append(sweep_id)
         return self.code
 
-    def run_one(self, point: Point) -> dict[str, Any]:
+    def run_one(self, point: Point, sweep_folder: Path, job: Mapping[str, str]) -> Answer:
         if self.raises is not None:
             raise self.raises
         self.single.append(point)
-        return {"exit_code": self.code}
+        return Answer(point.sweep_id, self.code, job=dict(job))
 
 
 def replace_execution(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Nothing is planned, built or run while the test lasts."""
     calls = Calls()
-    module = types.ModuleType("runner.execute.command")
-    module.run = calls.run  # type: ignore[attr-defined]
-    module.run_one = calls.run_one  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "runner.execute.command", module)
-    monkeypatch.setattr(runner.execute, "command", module, raising=False)
+    monkeypatch.setattr(command, "run", calls.run)
+    monkeypatch.setattr(on_node, "run_one", calls.run_one)
     return calls

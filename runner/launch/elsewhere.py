@@ -1,0 +1,181 @@
+"""The submitting side of a sweep on a cluster: submit, wait, read what the jobs left, file it, report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from runner.config.check_estimate import MEASURED
+from runner.config.errors import ConfigError
+from runner.config.points import Point, Skipped
+from runner.execute import command, resume
+from runner.execute.closing import Ending, close
+from runner.exit_codes import PASSED
+from runner.launch import lost
+from runner.launch.cluster import Cluster, Ended
+from runner.paths import project_dir
+from runner.record import spool
+from runner.record.location import TrackingUnavailable, locate
+from runner.record.recorder import Recorder
+from runner.record.spool import SweepStatus
+from runner.report.progress import SweepProgress
+from runner.report.terminal import Terminal
+from runner.result import document
+from runner.result.document import DocumentError
+from runner.result.model import Result, Status
+
+
+def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, cluster: Cluster) -> int:
+    """Runs the points through ``cluster``; the exit code. Raises ``ConfigError`` where it refuses them.
+
+    A dry run and estimates that are arithmetic alone need no cluster.
+    """
+    if not points or points[0].config.dry_run or all(map(_is_arithmetic, points)):
+        return command.run(points, skipped, sweep_id)
+    return _Elsewhere(points, skipped, sweep_id, cluster).run()
+
+
+def _is_arithmetic(point: Point) -> bool:
+    return point.config.kernel.kind == "estimate" and point.config.estimate.efficiency != MEASURED
+
+
+@dataclass
+class _Elsewhere:
+    points: Sequence[Point]
+    skipped: Sequence[Skipped]
+    sweep_id: str
+    cluster: Cluster
+    console: Console = field(default_factory=lambda: Terminal(highlight=False))
+    _refused: list[tuple[Result, Path]] = field(default_factory=list)
+    """Held back until something else comes: where every experiment is refused, nothing is filed."""
+    _order: dict[str, int] = field(default_factory=dict)
+    """Place of each result in the table, by its id."""
+    _there: int = 0
+    _to_run: int = 0
+    _code: int = PASSED
+    """The worst of the jobs' exit codes."""
+
+    def run(self) -> int:
+        command.say_skipped(self.skipped, self.points, self.console)
+        tracking = self.points[0].config.tracking
+        try:
+            if tracking.enabled:
+                locate(tracking.uri, project_dir())
+        except TrackingUnavailable as error:
+            return command.refuse([str(error)])
+        folder = self.points[0].folder.parent
+        # First the marker: whatever happens to this process, runner.sync finds what the jobs leave.
+        recorder = Recorder(tracking, folder, command.begin(self.sweep_id, self.points), project_dir())
+        try:
+            self._line(self.cluster.submit(self.points, folder))
+            ending = self._collect(recorder)
+        except ConfigError:
+            self._unmark(folder)
+            raise
+        finally:
+            self.cluster.close()
+        return self._end(recorder, ending)
+
+    def _unmark(self, folder: Path) -> None:
+        """Nothing has run: there is no sweep to be filed."""
+        (folder / spool.SWEEP_FILE).unlink(missing_ok=True)
+
+    def _line(self, text: str) -> None:
+        if text:
+            self.console.print(text, markup=False, soft_wrap=True)
+
+    def _collect(self, recorder: Recorder) -> Ending:
+        waiting, kept = len(self.points), False
+        notes: dict[str, None] = {}
+        with SweepProgress(len(self.points), self.console) as progress:
+            try:
+                while waiting:
+                    progress.start(self.cluster.state())
+                    for one in self.cluster.ended():
+                        waiting -= 1
+                        note = one.answer.note if one.answer else ""
+                        if note and note not in notes:
+                            notes[note] = None
+                            progress.note(note)
+                        progress.finish(self._take(one, recorder), _title(one.point))
+                        if recorder.results and not kept:
+                            command.keep_evidence(recorder.folder, [], self.console)
+                            kept = True
+                        recorder.flush()
+            except KeyboardInterrupt:
+                self.cluster.cancel()
+                for point in self.points:
+                    self._read(point, recorder)
+                return Ending(SweepStatus.KILLED)
+            except DocumentError as error:
+                self.cluster.cancel()
+                return Ending(SweepStatus.FAILED, str(error))
+            except BaseException:
+                self.cluster.cancel()
+                recorder.finish(SweepStatus.FAILED)
+                raise
+        return Ending()
+
+    def _take(self, one: Ended, recorder: Recorder) -> list[Result]:
+        """What a job left, and a result for what it did not come to."""
+        answer = one.answer
+        message = one.lost if answer is None else answer.message
+        if message:
+            there = [made for made, _ in _left_by(one.point)]
+            lost.write(one.point, there, message, one.job or (answer.job if answer else {}))
+        if answer is not None:
+            self._there += answer.there
+            self._to_run += answer.to_run
+            self._code = max(self._code, answer.exit_code)
+        return self._read(one.point, recorder)
+
+    def _read(self, point: Point, recorder: Recorder) -> list[Result]:
+        found = [(made, folder) for made, folder in _left_by(point) if made.id not in self._order]
+        for made, folder in found:
+            self._order[made.id] = point.number
+            if made.status is Status.INVALID_CONFIG and not recorder.results:
+                self._refused.append((made, folder))
+                continue
+            for held in self._refused:
+                recorder.add(*held)
+            self._refused.clear()
+            recorder.add(made, folder)
+        return [made for made, _ in found]
+
+    def _end(self, recorder: Recorder, ending: Ending) -> int:
+        if resume.asked(self.points[0].config):
+            self._line(resume.Left(there=self._there, to_run=self._to_run).line)
+        if not recorder.results and self._refused and ending == Ending():
+            for _, folder in self._refused:
+                (folder / document.FILE_NAME).unlink()
+            self._unmark(recorder.folder)
+            return command.refuse([made.message for made, _ in self._refused])
+        for held in self._refused:
+            recorder.add(*held)
+        if not recorder.results and ending == Ending():
+            self._unmark(recorder.folder)
+            return self._code
+        recorder.results.sort(key=lambda made: self._order[made.id])
+        return close(recorder, self.points, ending, self.console)
+
+
+def _left_by(point: Point) -> list[tuple[Result, Path]]:
+    """What lies below the point's folder of this sweep, in the order in which the job ran it."""
+    found: list[tuple[Result, Path]] = []
+    for path in spool.results(point.folder):
+        try:
+            made = document.read(path)
+        except DocumentError:  # of another version, or none of ours: it stands for nothing
+            continue
+        if made.sweep_id == point.sweep_id:
+            found.append((made, path.parent))
+    return sorted(found, key=lambda one: one[0].started)
+
+
+def _title(point: Point) -> str:
+    """As an experiment's: the family and what the user varied."""
+    varied = [line for line in point.shown if not line.startswith("kernel=")]
+    return " ".join([point.config.kernel.name, *varied])
