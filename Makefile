@@ -11,10 +11,10 @@ BIN := .venv/bin
 CUDA_EXTRA := $(if $(filter no,$(CUDA)),,cuda-if-present)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gpu-test compile-test lint format ui clean
+.PHONY: help demo test gpu-test cluster-test compile-test lint format ui clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.* ## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.* ## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 demo: ## Install what is needed, then sweep the context length of the KV-cache kernels
 	@.ci/setup-venv $(CUDA_EXTRA)
@@ -26,16 +26,20 @@ ALONE := tests/backend tests/measure tests/workload
 test: lint ## Lint, types and all tests that need no GPU
 ifeq ($(strip $(PYTEST_ARGS)),)
 	@status=0; \
-	$(BIN)/python -m pytest -q -m "not gpu" $(ALONE) || status=$$?; \
-	$(BIN)/python -m pytest -q -m "not gpu" -n 2 --dist loadfile $(ALONE:%=--ignore=%) || status=$$?; \
+	$(BIN)/python -m pytest -q -m "not gpu and not cluster" $(ALONE) || status=$$?; \
+	$(BIN)/python -m pytest -q -m "not gpu and not cluster" -n 2 --dist loadfile $(ALONE:%=--ignore=%) || status=$$?; \
 	exit $$status
 else
-	$(BIN)/python -m pytest -q -m "not gpu" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -m "not gpu and not cluster" $(PYTEST_ARGS)
 endif
 
 gpu-test: ## The tests that need an NVIDIA GPU and nvcc
 	@.ci/setup-venv dev cuda
 	$(BIN)/python -m pytest -q -m gpu $(PYTEST_ARGS)
+
+cluster-test: ## Long sweeps on a real Slurm and a real Ray of this machine, with losses (as root)
+	@.ci/setup-venv dev ray
+	$(BIN)/python -m pytest -q -m cluster tests/launch $(PYTEST_ARGS)
 
 compile-test: ## Every kernel source through nvcc for every architecture: no warning, no spill
 	@.ci/setup-venv dev

@@ -17,6 +17,7 @@ from runner.build.host import compiler
 from runner.build.model import CompilerMissing
 from runner.profile.find_tool import Missing
 from runner.profile.nsys import TOOL
+from tests.launch import ray_here, slurm_here
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _FOREIGN = (
@@ -48,7 +49,12 @@ def nsys_reason() -> str:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for marker, reason in (("gpu", gpu_reason), ("nsys", nsys_reason)):
+    for marker, reason in (
+        ("gpu", gpu_reason),
+        ("nsys", nsys_reason),
+        ("slurm", slurm_here.reason),
+        ("ray", ray_here.reason),
+    ):
         if item.get_closest_marker(marker) and reason():
             pytest.skip(reason())
 

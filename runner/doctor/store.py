@@ -9,24 +9,24 @@ from runner.record import probe
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 
-_LAUNCHERS = {"joblib": "joblib", "submitit": "slurm", "ray": "ray"}
-"""Hydra's launcher → our extra that installs it."""
+_LAUNCHERS = {"joblib": "hydra-joblib-launcher", "slurm": "submitit", "ray": "ray"}
+"""Launcher, which is also the name of our extra → what it needs."""
 
 
 def probes(uri: str) -> list[Probe]:
     return [
-        Probe("Hydra launchers", "jobs of a sweep on several cores or machines", launchers),
+        Probe("Hydra launchers", "jobs of a sweep on several GPUs, cores or machines", launchers),
         Probe("MLflow store", "keeps and compares results", lambda: store(uri), needed=True, limit_s=90),
     ]
 
 
 def launchers() -> Answer:
-    found, absent = ["local"], []
-    for name, extra in _LAUNCHERS.items():
+    found, absent = ["local", "gpus"], []
+    for name, package in _LAUNCHERS.items():
         try:
-            found.append(f"{name} {importlib.metadata.version(f'hydra-{name}-launcher')}")
+            found.append(f"{name} ({package} {importlib.metadata.version(package)})")
         except importlib.metadata.PackageNotFoundError:
-            absent.append(extra)
+            absent.append(name)
     return ok(", ".join(found), f"for more: pip install '.[{','.join(absent)}]'" if absent else "")
 
 

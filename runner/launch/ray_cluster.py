@@ -125,8 +125,8 @@ class RayCluster:
         if address != "auto":
             _require_listening(where, *address.rsplit(":", 1))
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        logging.getLogger("ray").setLevel(logging.ERROR)  # what fails is said by us
         self._ray = importlib.import_module("ray")
+        logging.getLogger("ray").setLevel(logging.ERROR)  # what fails is said by us
         failed: list[BaseException] = []
 
         def join() -> None:

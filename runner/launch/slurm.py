@@ -278,8 +278,8 @@ class SlurmCluster:
             return Ended(task.point, answer, job=answer.job)
         where = f" on {state.node}" if state.node else ""
         why = f"{state.state} ({state.reason})" if state.reason else state.state
-        if state.state == "UNKNOWN":
-            why = "Slurm knows it no more, and it left no answer"
+        if state.state == "UNKNOWN":  # so it is with a task of an array that is cancelled while it waits
+            why = "Slurm knows it no more, and it left no answer" if task.log.exists() else "cancelled before it began"
         said = _said(task.log.with_suffix(".err"))
         message = f"Slurm job {name}{where} was lost: {why}" + (f": {said}" if said else "")
         return Ended(task.point, None, message, job)

@@ -43,5 +43,5 @@ def test_launchers_that_are_not_installed_are_named_by_their_extra(monkeypatch: 
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     answer = store.launchers()
-    assert answer.found == "local, joblib 1.2.0"
+    assert answer.found == "local, gpus, joblib (hydra-joblib-launcher 1.2.0)"
     assert answer.mend == "for more: pip install '.[slurm,ray]'"

@@ -44,14 +44,16 @@ class RayHere:
         self._holder = holder
         self.folder = folder
 
-    def run(self, command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+    def run(self, command: list[str], working: Path, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         """Runs a command beside it."""
-        return subprocess.run(self.inside(command), capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+        return subprocess.run(
+            self.inside(command, working), capture_output=True, text=True, timeout=timeout, check=False
+        )
 
-    def inside(self, command: list[str]) -> list[str]:
+    def inside(self, command: list[str], working: Path) -> list[str]:
         """The command line that does."""
         kinds = [f"{kind}=/proc/{self._holder}/ns/{kind[2:].replace('mount', 'mnt')}" for kind in _NAMESPACES]
-        return ["nsenter", *kinds, f"--wd={os.getcwd()}", *command]
+        return ["nsenter", *kinds, f"--wd={working}", *command]
 
 
 def _first_child(process: subprocess.Popen[bytes]) -> int:
