@@ -164,18 +164,10 @@ def _run(hydra: Hydra, args: argparse.Namespace) -> int:
     if chosen[-1].upper() == "HYDRA.MODE=MULTIRUN":
         answer = hydra.multirun(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
     else:
-        _refuse_launcher(args.overrides)
         # The task raises nothing: what is left is Hydra making the job's folder.
         with results_folder(Path.cwd()):
             answer = hydra.run(config_name=CONFIG_NAME, task_function=task, overrides=args.overrides)
     return _exit_code(answer)
-
-
-def _refuse_launcher(overrides: Sequence[str]) -> None:
-    """Hydra ignores a launcher where there is no sweep, and the experiment would run on the wrong machine."""
-    for line in overrides:
-        if line.startswith("hydra/launcher=") and line != "hydra/launcher=local":
-            raise ConfigError(f"{line}: a launcher takes sweeps; add -m, also for a single experiment")
 
 
 def _study_sweeps(hydra: Hydra, overrides: list[str]) -> bool:

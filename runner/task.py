@@ -51,6 +51,11 @@ def _run(cfg: DictConfig) -> dict[str, Any]:
 
     hydra = HydraConfig.get()
     folder = Path(str(hydra.runtime.output_dir))
+    launcher = hydra.runtime.choices["hydra/launcher"]
+    if hydra.mode == RunMode.RUN and launcher != "local":
+        # Hydra ignores a launcher where there is no sweep, and the experiment would run on the wrong machine.
+        _drop_empty(folder)
+        raise ConfigError(f"hydra/launcher={launcher}: a launcher takes sweeps; add -m, also for a single experiment")
     point = _point(cfg, folder)
     single = hydra.mode == RunMode.RUN
     hint = own_grid_hint(point.config, point.overrides) if single else ""

@@ -115,6 +115,11 @@ def test_the_exit_code_is_that_of_the_experiments(
         (("kernel=toy", "shape.batch=1,2"), "add -m to sweep over them"),
         (("kernel=toy", "hydra/launcher=slurmy"), "hydra/launcher=slurmy: no such option"),
         (("kernel=toy", "hydra.nope=1"), "hydra.nope"),
+        (("kernel=toy", "hydra/launcher=slurm"), "hydra/launcher=slurm: a launcher takes sweeps; add -m"),
+        (
+            ("kernel=toy", "seed=1,2", "hydra/launcher=slurm", "hydra.launcher.partion=x", "-m"),
+            "hydra.launcher.partion: hydra/launcher=slurm has no such option; did you mean 'hydra.launcher.partition'?",
+        ),
         (("kernel=toy", "a=b=c"), "a=b=c: not a valid override"),
         (("kernel=toy", "--cfg", "job", "-m"), "--cfg prints one composed config"),
         (("kernel=toy", "--cfg", "job", "--info"), "only one of"),

@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Ray:
 
     address: str = "auto"
     num_cpus: float = 1.0
-    features: dict[str, str] = field(default_factory=dict)
+    features: dict[str, str] | None = None
 
 
 def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, given: Mapping[str, Any]) -> int:
@@ -108,7 +108,7 @@ class RayCluster:
             )
         needs["num_gpus"] = count
         if config.gpu.backend == "cuda":
-            needs["resources"] = {self.settings.features.get(config.gpu.name, config.gpu.name): SHARE}
+            needs["resources"] = {(self.settings.features or {}).get(config.gpu.name, config.gpu.name): SHARE}
         return needs
 
     def _connect(self) -> None:
@@ -161,8 +161,8 @@ class RayCluster:
                     known = sorted({key for node in nodes for key in node if not _is_rays_own(key)})
                     raise ConfigError(
                         f"gpu={config.gpu.name}: no node of this Ray has the resource {name} (there are "
-                        f"{', '.join(known) or 'none'}); hydra.launcher.features.{config.gpu.name}=… says what it is "
-                        "called here"
+                        f"{', '.join(known) or 'none'}); hydra.launcher.features={{{config.gpu.name}: …}} "
+                        "says what it is called here"
                     )
             most = max(node.get("GPU", 0) for node in nodes if all(name in node for name in needs.get("resources", ())))
             if gpus > most:

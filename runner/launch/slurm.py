@@ -48,13 +48,13 @@ class Slurm:
     qos: str | None = None
     timeout_min: int = 60
     gres: str | None = "gpu"
-    features: dict[str, str] = field(default_factory=dict)
+    features: dict[str, str] | None = None
     cpus_per_task: int | None = None
     mem_gb: float | None = None
     exclusive: bool = False
     array_parallelism: int = 256
     setup: list[str] = field(default_factory=list)
-    sbatch: dict[str, Any] = field(default_factory=dict)
+    sbatch: dict[str, Any] | None = None
 
 
 def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, given: Mapping[str, Any]) -> int:
@@ -148,7 +148,9 @@ class SlurmCluster:
             )
         needs_gpu = config.gpu.backend != "host" and config.kernel.kind != "estimate"
         gres = f"{self.settings.gres}:{count}" if needs_gpu and self.settings.gres else ""
-        feature = self.settings.features.get(config.gpu.name, config.gpu.name) if config.gpu.backend == "cuda" else ""
+        feature = (
+            (self.settings.features or {}).get(config.gpu.name, config.gpu.name) if config.gpu.backend == "cuda" else ""
+        )
         return _Kind(gres, feature if needs_gpu else "")
 
     def _check(self, kinds: Mapping[_Kind, Sequence[Point]]) -> None:
@@ -169,8 +171,8 @@ class SlurmCluster:
             if kind.feature.replace("_", "").isalnum() and kind.feature not in one.features:
                 raise ConfigError(
                     f"gpu={config.gpu.name}: no node of partition {name} has the feature {kind.feature} (there are "
-                    f"{', '.join(sorted(one.features)) or 'none'}); hydra.launcher.features.{config.gpu.name}=… says "
-                    "what it is called here"
+                    f"{', '.join(sorted(one.features)) or 'none'}); hydra.launcher.features={{{config.gpu.name}: …}} "
+                    "says what it is called here"
                 )
             if kind.gres and self.settings.gres == "gpu" and len(config.devices) > one.gpus:
                 raise ConfigError(
@@ -221,7 +223,7 @@ class SlurmCluster:
             "array_parallelism": chosen.array_parallelism,
             "setup": chosen.setup or None,
             # Put back into the queue when a node fails or the job is pre-empted; and no accounting key of submitit's.
-            "additional_parameters": {"requeue": True, "wckey": "", **chosen.sbatch},
+            "additional_parameters": {"requeue": True, "wckey": "", **(chosen.sbatch or {})},
         }
         if chosen.mem_gb is not None:
             values["mem"] = f"{int(chosen.mem_gb * 1024)}MB"
