@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.result import document
 from tests.launch import ray_here, slurm_here, sweeps
 from tests.launch.slurm_here import SlurmHere
 
@@ -116,6 +117,27 @@ def test_losses_cost_no_finished_experiment_and_are_made_up_for(slurm: SlurmHere
         assert set(found.result_ids.values()) == {1} and found.summaries == 2
         passed = [params for status, params, _ in found.runs if status == "PASSED"]
         assert len(set(passed)) == 24
+
+
+@pytest.mark.slurm
+def test_a_preempted_job_goes_back_into_the_queue_and_keeps_what_it_had_finished(
+    slurm: SlurmHere, tmp_path: Path
+) -> None:
+    lines = ("kernel=kv_quant", "scale=smoke", "variants=[fp32,fp16,q8]", "measure.fixed=3000", "tracking=none")
+    driver = subprocess.Popen(
+        sweeps.command(*lines, "hydra/launcher=slurm"), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    until(lambda: any(tmp_path.glob("multirun/*/*/0/fp32/result.json")))
+    (first,) = tmp_path.glob("multirun/*/*/0/fp32/result.json")
+    before = document.read(first).id
+    (job,) = slurm.ask("squeue", "-h", "-o", "%i").split()
+    slurm.ask("scancel", "--signal=USR2", job)
+    until(lambda: slurm.ask("squeue", "-h", "-o", "%T") == "PENDING")
+    output, _ = driver.communicate(timeout=400)
+    assert driver.returncode == 0, output
+    made = {path.parent.name: document.read(path) for path in tmp_path.glob("multirun/*/*/0/*/result.json")}
+    assert set(made) == {"fp32", "fp16", "q8"} and made["fp32"].id == before
+    assert all(one.metrics["speedup"] > 0 for one in made.values())
 
 
 @pytest.mark.slurm
