@@ -23,6 +23,9 @@ demo: ## Install what is needed, then sweep the context length of the KV-cache k
 # Tests that look at times and memory run by themselves; then all others in two processes, a file in one of them.
 ALONE := tests/backend tests/measure tests/workload
 
+# Tests start Python hundreds of times: where the shell forbids bytecode, each start would compile all it imports.
+test gpu-test: export PYTHONDONTWRITEBYTECODE :=
+
 test: lint ## Lint, types and all tests that need no GPU
 ifeq ($(strip $(PYTEST_ARGS)),)
 	@status=0; \
