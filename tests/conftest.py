@@ -12,11 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from runner.build.host import compiler
 from runner.build.model import CompilerMissing
 from runner.profile.find_tool import Missing
 from runner.profile.nsys import TOOL
+from runner.record.location import locate
+from runner.record.mlflow_store import MlflowStore
 from tests.launch import ray_here, slurm_here
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -95,11 +98,40 @@ def _quick_compiler(factory: pytest.TempPathFactory) -> str:
 
 def _cache(factory: pytest.TempPathFactory) -> Path:
     """Processes that share the tests share what they compile."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return factory.mktemp("runner-cache")
-    shared = factory.getbasetemp().parent / "runner-cache"
+    shared = _shared(factory) / "runner-cache"
     shared.mkdir(exist_ok=True)
     return shared
+
+
+def _shared(factory: pytest.TempPathFactory) -> Path:
+    """A folder of this session, the same in all processes that share its tests."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def ready_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite store with MLflow's tables and nothing in them: making one takes seconds, a copy none."""
+    folder = _shared(tmp_path_factory) / "ready-store"
+    folder.mkdir(exist_ok=True)
+    location = locate("sqlite:///mlflow.db", folder)
+    with FileLock(folder / "lock"):
+        if not location.database.is_file():
+            MlflowStore(location).open()
+    return location.database
+
+
+@pytest.fixture
+def new_store(ready_database: Path, tmp_path: Path) -> str:
+    """The URI of an empty store, ``mlflow.db`` in the test's own folder."""
+    copy_store(ready_database, tmp_path)
+    return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def copy_store(ready: Path, folder: Path) -> None:
+    """``mlflow.db`` and its write-ahead log, into ``folder``."""
+    for path in ready.parent.glob(f"{ready.name}*"):
+        shutil.copy(path, folder / path.name)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,29 +15,20 @@ from mlflow.entities import Run
 
 from runner import sync
 from runner.record import spool
-from runner.record.location import locate
-from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import SweepStatus
 from runner.result import clock
 from runner.result.document import write
+from tests.conftest import copy_store
 from tests.record.conftest import spooled
 from tests.synthetic import result, sweep
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    location = locate("sqlite:///mlflow.db", tmp_path_factory.mktemp("store"))
-    MlflowStore(location).open()
-    return location.database
-
-
 @pytest.fixture
-def uri(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def uri(ready_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A store's URI; the working folder is a project with nothing in it."""
     store = tmp_path / "store"
     store.mkdir()
-    for path in template.parent.glob("mlflow.db*"):
-        shutil.copy(path, store / path.name)
+    copy_store(ready_database, store)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     yield f"sqlite:///{store / 'mlflow.db'}"

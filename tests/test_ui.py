@@ -19,6 +19,7 @@ from runner import ui
 from runner.record.filing import Filer
 from runner.record.location import locate
 from runner.record.mlflow_store import MlflowStore
+from tests.conftest import copy_store
 from tests.record.conftest import spooled
 from tests.synthetic import sweep
 
@@ -85,9 +86,12 @@ def test_a_server_has_its_own_ui(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_server_takes_results_over_http_and_stops_in_order(tmp_path: Path, repository: Path) -> None:
+def test_a_real_server_takes_results_over_http_and_stops_in_order(
+    tmp_path: Path, ready_database: Path, repository: Path
+) -> None:
     local = locate("sqlite:///mlflow.db", tmp_path / "store")
-    MlflowStore(local).open()
+    local.database.parent.mkdir()
+    copy_store(ready_database, local.database.parent)
     port = free_port()
     command = [sys.executable, "-m", "runner.ui", f"port={port}", f"uri={local.uri}"]
     environment = {**os.environ, "PYTHONPATH": str(repository)}

@@ -31,7 +31,7 @@ SUMMARY_EXPERIMENT = "sweeps"
 PARAMS_PER_BATCH = 100
 METRICS_PER_BATCH = 800
 CREATE_TIMEOUT_S = 120.0
-_SETTINGS = {
+SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -241,7 +241,7 @@ def _filed(run: Run) -> Filed:
 
 def _client(location: Location) -> MlflowClient:
     """Imports MLflow, quietly and with short limits, and connects."""
-    for key, value in _SETTINGS.items():
+    for key, value in SETTINGS.items():
         os.environ.setdefault(key, value)
     os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"  # "create run" sent twice makes two runs
     for logger in ("mlflow", "alembic", "urllib3"):

@@ -102,8 +102,8 @@ def test_a_dry_run_prints_what_would_be_run(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_a_secret_reaches_no_file(tmp_path: Path) -> None:
-    store = f"tracking.uri=sqlite:///{tmp_path}/mlflow.db"
+def test_a_secret_reaches_no_file(tmp_path: Path, new_store: str) -> None:
+    store = f"tracking.uri={new_store}"
     code = "import os, sys; print(os.environ['HF_TOKEN'], sys.argv[2]); sys.exit(os.environ['HF_TOKEN'])"
     arguments = [argv(code, "--api-key", "hunter2-key"), "command.environment.HF_TOKEN=hunter2-key"]
     done = run_command(tmp_path, *PLAIN[:2], store, *arguments)

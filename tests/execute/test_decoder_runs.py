@@ -117,10 +117,11 @@ def filed(location: Location, folder: Path) -> list[str]:
     return [store.file(one, place) for one, place in zip(several, spooled(folder, several), strict=True)]
 
 
-def test_runs_of_a_store_serve_by_id_and_by_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    uri = f"sqlite:///{tmp_path}/store.db"
-    prefill, graph, _ = filed(locate(uri), tmp_path / "spool")
-    command = [*PLAIN, *KINDS, f"tracking.uri={uri}"]
+def test_runs_of_a_store_serve_by_id_and_by_load(
+    tmp_path: Path, new_store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefill, graph, _ = filed(locate(new_store), tmp_path / "spool")
+    command = [*PLAIN, *KINDS, f"tracking.uri={new_store}"]
     assert main([*command, f"estimate.measured=run:{graph}+{prefill}"]) == 0
     metrics = estimated(tmp_path)["metrics"]
     assert (metrics["measured_tpot_ms"], metrics["measured_ttft_ms"]) == (0.5, 4.0)

@@ -62,16 +62,16 @@ def test_one_estimate_is_a_page_with_its_files(tmp_path: Path) -> None:
         assert told == pytest.approx(result["metrics"][f"flops_{suffix}"])
 
 
-def test_a_sweep_is_a_table_and_is_filed(tmp_path: Path) -> None:
+def test_a_sweep_is_a_table_and_is_filed(tmp_path: Path, new_store: str) -> None:
     done = run_command(
         tmp_path, "kernel=estimate", "model=llama3_8b", "gpu=h100_sxm", "shape.batch=1,32", "estimate.ttft_ms=100",
-        f"tracking.uri=sqlite:///{tmp_path}/store.db", "-m",
+        f"tracking.uri={new_store}", "-m",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     header = [line for line in done.stdout.splitlines() if "TPOT" in line]
     assert header and "tokens/s" in header[0] and "rank" not in header[0]
     assert [result["metrics"]["meets_targets"] for result in results(tmp_path)] == [1.0, 0.0]
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
         filed = {key for (key,) in database.execute("select distinct key from latest_metrics")}
         bounds = database.execute("select distinct value from params where key = 'bound_decode'").fetchall()
     assert set(FILED) <= filed

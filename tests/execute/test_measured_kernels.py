@@ -62,8 +62,10 @@ def added_up(found: list[dict[str, Any]], *names: str) -> float:
     )
 
 
-def test_kernels_are_measured_filed_and_found_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = f"tracking.uri=sqlite:///{tmp_path}/store.db"
+def test_kernels_are_measured_filed_and_found_again(
+    tmp_path: Path, new_store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"tracking.uri={new_store}"
     assert main([*MEASURED, store]) == 0
     page = capsys.readouterr().out
     assert "qwen2_5_0_5b on host, from its measured kernels" in page
@@ -77,7 +79,7 @@ def test_kernels_are_measured_filed_and_found_again(tmp_path: Path, capsys: pyte
     assert (made["params"]["level"], made["gpu"], made["backend"]) == ("measured", "host", "host")
     assert not {"served_ttft_ms", "ridge_batch"} & set(made["metrics"])
     assert "bound_decode" not in made["params"]
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
         runs = {run for (run,) in database.execute("select run_uuid from params where value = ? and key = 'kernel'",
                                                    (FAMILY,))}  # fmt: skip
         told = database.execute("select value from params where key = 'kernels_from'").fetchone()[0]

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.nsys
-def test_one_checked_report_per_variant_lies_with_the_results(tmp_path: Path) -> None:
-    store = f"tracking.uri=sqlite:///{tmp_path}/mlflow.db"
+def test_one_checked_report_per_variant_lies_with_the_results(tmp_path: Path, new_store: str) -> None:
+    store = f"tracking.uri={new_store}"
     arguments = [item for item in QUICK if item != "tracking=none"]
     done = run(tmp_path, "kernel=faulty", *arguments, store, "profiler=nsys", timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -97,9 +97,9 @@ def test_a_profiler_that_fails_in_a_sweep_costs_no_timing_and_says_why(
         assert result["profile"]["metrics"] == {}
 
 
-def test_timeline_and_monitor_need_no_tool_and_are_filed(tmp_path: Path) -> None:
+def test_timeline_and_monitor_need_no_tool_and_are_filed(tmp_path: Path, new_store: str) -> None:
     """One trace with its tables, one series with its table and plot, in the variant's folder and in the store."""
-    store = f"tracking.uri=sqlite:///{tmp_path}/mlflow.db"
+    store = f"tracking.uri={new_store}"
     arguments = [item for item in QUICK if item != "tracking=none"]
     tools = ("profiler=timeline", "profiler.tools=[timeline,monitor]", "profiler.steps=3")
     short = ("profiler.duration_s=0.3", "profiler.interval_s=0.05")

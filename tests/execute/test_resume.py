@@ -52,8 +52,10 @@ def test_what_passed_is_left_out_and_the_rest_runs(tmp_path: Path) -> None:
     assert sum(faults(tmp_path).values()) == 6
 
 
-def test_the_store_knows_what_is_no_longer_on_disk_and_the_disk_what_the_store_never_got(tmp_path: Path) -> None:
-    store = f"tracking.uri=sqlite:///{tmp_path}/store.db"
+def test_the_store_knows_what_is_no_longer_on_disk_and_the_disk_what_the_store_never_got(
+    tmp_path: Path, new_store: str
+) -> None:
+    store = f"tracking.uri={new_store}"
     assert run(tmp_path, *SETTINGS, store, "kernel.params.fault=0,10", "-m").returncode == 0
     shutil.rmtree(tmp_path / "multirun")
     assert run(tmp_path, *NONE, "kernel.params.fault=11").returncode == 0

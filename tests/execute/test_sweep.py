@@ -17,6 +17,7 @@ import pytest
 
 from runner.cli import main
 from runner.result import document
+from tests.commands import COMMANDS
 
 FAMILIES = Path(__file__).resolve().parents[1] / "families"
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,9 +33,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run(folder: Path, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=timeout
-    )
+    return COMMANDS.run(["--config-dir", str(FAMILIES), *arguments], folder, environment(folder), timeout)
 
 
 def results(folder: Path) -> list[dict[str, Any]]:

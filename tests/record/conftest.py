@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import Sweep
 from runner.result.document import write
 from runner.result.model import Result
+from tests.conftest import copy_store
 
 SWEEP_ID = "2026-03-01_12-00-00_ab12"
 
@@ -28,21 +28,12 @@ class Tracking:
     every_s: float = 30.0
 
 
-@pytest.fixture(scope="session")
-def ready_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database: making one takes seconds, a copy none."""
-    location = locate("", tmp_path_factory.mktemp("store"))
-    MlflowStore(location).open()
-    return location.database
-
-
 @pytest.fixture
 def location(ready_database: Path, weird_path: Path) -> Iterator[Location]:
     """The default store of a project, under a path that hurts."""
     made = locate("", weird_path)
     made.database.parent.mkdir()
-    for path in ready_database.parent.glob("mlflow.db*"):
-        shutil.copy(path, made.database.parent / path.name)
+    copy_store(ready_database, made.database.parent)
     yield made
 
 
