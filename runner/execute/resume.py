@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from runner.execute.experiment import folder_of
 from runner.execute.planning import Experiment
 from runner.paths import project_dir
 from runner.record import search, spool
-from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.location import TrackingUnavailable, locate
 from runner.result import document
 from runner.result.document import DocumentError
 from runner.result.model import INTERRUPTED, Result, Status
@@ -46,17 +46,21 @@ def left(experiments: Sequence[Experiment], folder: Path, on_node: bool = False)
     Earlier results lie in ``outputs`` and ``multirun`` below the working folder, in ``folder`` (the command's own,
     where it was run there before), and in the store. A store that does not answer is said in ``note``: results on disk
     count without it. ``on_node``: as a job of a cluster, which reaches a store by its server only, never by its file.
-    Raises ``TrackingUnavailable`` for a URI that names no store, and for one that stops answering.
+    Raises ``TrackingUnavailable`` for a URI that names no store.
     """
     config = experiments[0].config
-    earlier = _Earlier(config, folder, on_node)
+    prints = [fingerprint.of(experiment) for experiment in experiments]
+    digests: dict[str, list[str]] = {}
+    for experiment, names in zip(experiments, prints, strict=True):
+        if experiment.plan is not None:
+            digests.setdefault(experiment.plan.kernel, []).extend(names.values())
+    earlier = _Earlier(config, folder, on_node, digests)
     remaining = Left()
-    for experiment in experiments:
+    for experiment, names in zip(experiments, prints, strict=True):
         plan = experiment.plan
         if plan is None:
             remaining.experiments.append(experiment)
             continue
-        names = fingerprint.of(experiment)
         found = {v.name: earlier.of(plan.kernel, names.get(v.name, "")) for v in plan.variants}
         passed = {name: result for name, results in found.items() if (result := _passed(results)) is not None}
         kept = tuple(variant for variant in plan.variants if _due(config, found[variant.name]))
@@ -100,38 +104,43 @@ def of_earlier_attempt(experiment: Experiment, sweep_id: str) -> list[Result]:
 
 
 class _Earlier:
-    """Earlier results by fingerprint."""
+    """Earlier results by fingerprint. ``digests``: those that will be asked for, by family."""
 
-    def __init__(self, config: Config, folder: Path, on_node: bool) -> None:
+    def __init__(self, config: Config, folder: Path, on_node: bool, digests: Mapping[str, Sequence[str]]) -> None:
         self.problem = ""
-        self._location = self._answering(config, on_node)
+        self._stored = self._in_store(config, on_node, digests)
         roots = {Path(name).absolute() for name in spool.DEFAULT_FOLDERS} | {folder.absolute()}
         self._on_disk: dict[str, list[Result]] = {}
         for path in {path for root in roots if root.is_dir() for path in spool.results(root)}:
             # What was filed is in the store; what was not lies here alone.
-            if self._location is None or not spool.is_filed(path.parent):
+            if self._stored is None or not spool.is_filed(path.parent):
                 self._read(path)
 
     def of(self, kernel: str, digest: str) -> list[Result]:
         """The newest first; none without a fingerprint."""
         if not digest:
             return []
-        return sorted(
-            [*self._on_disk.get(digest, ()), *self._stored(kernel, digest)], key=lambda one: one.started, reverse=True
-        )
+        stored = (self._stored or {}).get((kernel, digest), ())
+        return sorted([*self._on_disk.get(digest, ()), *stored], key=lambda one: one.started, reverse=True)
 
-    def _answering(self, config: Config, on_node: bool) -> Location | None:
+    def _in_store(
+        self, config: Config, on_node: bool, digests: Mapping[str, Sequence[str]]
+    ) -> dict[tuple[str, str], list[Result]] | None:
+        """By family and fingerprint, the newest first: one question for each family. None without a store."""
         if not config.tracking.enabled:
             return None
         location = locate(config.tracking.uri, project_dir())
         if on_node and location.kind == "sqlite":
             return None
+        found: dict[tuple[str, str], list[Result]] = {}
         try:
-            search.newest(location, config.kernel.name, tags={"fingerprint": "none"})
+            for kernel, wanted in digests.items():
+                for digest, results in search.by_tag(location, kernel, "fingerprint", wanted).items():
+                    found[kernel, digest] = results
         except TrackingUnavailable as error:
             self.problem = f"without those of the store: {error}"
             return None
-        return location
+        return found
 
     def _read(self, path: Path) -> None:
         try:
@@ -140,8 +149,3 @@ class _Earlier:
             return
         if digest := result.environment.get("fingerprint"):
             self._on_disk.setdefault(str(digest), []).append(result)
-
-    def _stored(self, kernel: str, digest: str) -> list[Result]:
-        if self._location is None:
-            return []
-        return [result for _, result in search.newest(self._location, kernel, tags={"fingerprint": digest})]

@@ -121,6 +121,7 @@ def tags(result: Result) -> dict[str, str]:
         "bound_confidence": result.diagnosis.confidence,
         "baseline": result.baseline,
         "phase": result.phase,
+        "study": _study(result),
         "repeat": result.repeat,
         "message": result.message,
         "warnings": "; ".join(result.warnings),
@@ -131,6 +132,12 @@ def tags(result: Result) -> dict[str, str]:
         "mlflow.source.git.commit": environment.get("git_commit", ""),
     }
     return {key: cut(plain(value), TAG_LENGTH) for key, value in _unique(values).items() if value not in (None, "")}
+
+
+def _study(result: Result) -> str:
+    """Name of the study that the experiment was a part of; empty for none."""
+    study = result.config.get("study")
+    return str(study.get("name") or "") if isinstance(study, Mapping) else ""
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "", leave_out: Sequence[str] = ()) -> dict[str, Any]:

@@ -13,3 +13,10 @@ class Filed:
     tags: dict[str, str]
     started: int
     """Milliseconds since 1970."""
+    ended: int = 0
+    """As ``started``; 0 = has not."""
+    name: str = ""
+    status: str = ""
+    """The tracker's own: ``RUNNING``, ``FINISHED``, ``FAILED``, ``KILLED``."""
+    artifacts: str = ""
+    """Where its files lie."""

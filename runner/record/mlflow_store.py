@@ -8,11 +8,12 @@ and set to its final status as the last step: one that is found RUNNING was left
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -20,6 +21,7 @@ from runner.record import artifacts, database, fields, links, probe
 from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable
 from runner.record.note import note
+from runner.record.selection import Selection, queries
 from runner.record.spool import Sweep, SweepStatus
 from runner.result.model import Result
 
@@ -110,22 +112,35 @@ class MlflowStore:
             status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
             return self._finish(run, status.value, end)
 
-    def search(self, kernel: str, params: Mapping[str, str] = {}, tags: Mapping[str, str] = {}) -> list[Filed]:
-        """Every run of a family with these parameters and tags, the newest first; nothing where there is no such
-        family."""
+    def search(self, selection: Selection) -> Iterator[list[Filed]]:
+        """The runs that are meant, in batches by start and run id: for a server, which has no tables for us."""
         with self._translated():
-            experiment = self._client.get_experiment_by_name(kernel)
-            if experiment is None:
-                return []
-            wanted = [("params", *item) for item in params.items()] + [("tags", *item) for item in tags.items()]
-            query = " and ".join(f"{kind}.`{key}` = '{value}'" for kind, key, value in wanted if "'" not in value)
-            order = ["attributes.start_time DESC"]
-            return [_filed(run) for run in self._pages(str(experiment.experiment_id), query, order)]
+            families = self._families(selection.kernels)
+            for query in queries(selection) if families else ():
+                for page in self._pages(families, query, ["attributes.start_time", "attributes.run_id"]):
+                    if found := [run for run in map(_filed, page) if selection.holds(run)]:
+                        yield found
 
     def run(self, run_id: str) -> Filed:
         """One run by its id."""
         with self._translated():
             return _filed(self._client.get_run(run_id))
+
+    def remove(self, run: Filed) -> None:
+        """Deletes a run and its files. What is left half-way is found and deleted again: the files go first.
+
+        In a database the run's rows go too, as with ``mlflow gc``, which cannot be asked for single runs without taking
+        every deleted experiment along; a server only marks the run as deleted.
+        """
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        with self._translated():
+            files: Any = get_artifact_repository(run.artifacts, tracking_uri=self.location.uri)
+            files.delete_artifacts()
+            if self.location.kind == "server":
+                self._client.delete_run(run.run_id)
+            else:
+                self._client._tracking_client.store._hard_delete_run(run.run_id)
 
     def experiment_id(self, kernel: str) -> str:
         """The MLflow experiment of a family; made when missing."""
@@ -154,22 +169,36 @@ class MlflowStore:
         if key not in self._known:
             found: dict[str, Run] = {}
             query = f"tags.sweep_id = '{sweep_id}'" if sweep_id else f"tags.result_id = '{result_id}'"
-            for run in self._pages(experiment, query):
+            for run in itertools.chain.from_iterable(self._pages([experiment], query)):
                 found[run.data.tags.get("result_id", sweep_id)] = run
                 if run.info.status != "RUNNING":
                     self._finished.add(run.info.run_id)
             self._known[key] = found
         return self._known[key]
 
-    def _pages(self, experiment: str, query: str, order: list[str] | None = None) -> Iterator[Run]:
+    def _pages(self, experiments: list[str], query: str, order: list[str] | None = None) -> Iterator[list[Run]]:
         """Every run that a search finds, page by page."""
         token = None
         while True:
-            page = self._client.search_runs([experiment], query, max_results=1000, order_by=order, page_token=token)
-            yield from page
+            page = self._client.search_runs(experiments, query, max_results=1000, order_by=order, page_token=token)
+            yield page
             token = page.token
             if not token:
                 return
+
+    def _families(self, kernels: Sequence[str]) -> list[str]:
+        """Ids of the experiments of these names, of all where none is named."""
+        if kernels:
+            found = [self._client.get_experiment_by_name(kernel) for kernel in kernels]
+            return [str(one.experiment_id) for one in found if one is not None]
+        ids: list[str] = []
+        token = None
+        while True:
+            page = self._client.search_experiments(page_token=token)
+            ids += [str(one.experiment_id) for one in page]
+            token = page.token
+            if not token:
+                return ids
 
     def _log(
         self,
@@ -235,8 +264,12 @@ class MlflowStore:
 
 
 def _filed(run: Run) -> Filed:
-    data = run.data
-    return Filed(str(run.info.run_id), dict(data.params), dict(data.metrics), dict(data.tags), run.info.start_time or 0)
+    data, info = run.data, run.info
+    return Filed(
+        run_id=str(info.run_id), params=dict(data.params), metrics=dict(data.metrics), tags=dict(data.tags),
+        started=info.start_time or 0, ended=info.end_time or 0, name=info.run_name or "", status=info.status or "",
+        artifacts=info.artifact_uri or "",
+    )  # fmt: skip
 
 
 def _client(location: Location) -> MlflowClient:

@@ -24,6 +24,14 @@ def check(location: Location) -> None:
     # A server is asked by MLflow's client itself, which knows about proxies.
 
 
+def check_readable(location: Location) -> None:
+    """``check`` for one who only reads: no room and no right to write are needed."""
+    if location.kind == "sqlite":
+        check_file(location)
+    else:
+        check(location)
+
+
 def explain(location: Location, error: BaseException) -> str:
     """One line for the user: what failed and what to do, free of passwords."""
     text = location.scrub(" ".join(str(error).split()))

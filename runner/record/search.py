@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
-from functools import lru_cache
 from typing import Any
 
+from runner.record import reading
 from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable
-from runner.record.mlflow_store import MlflowStore
+from runner.record.selection import Selection
 from runner.result import clock
 from runner.result.model import Cause, Diagnosis, Quality, Result, Status
 
@@ -22,31 +22,42 @@ def newest(
     Nothing where the store has no such family. A SQLite file that does not exist is not made. Raises
     ``TrackingUnavailable``.
     """
-    if not _exists(location):
-        return []
-    found = ((run.run_id, _result(run)) for run in _opened(location).search(kernel, params, tags))
-    return [(run_id, result) for run_id, result in found if result is not None]
+    wanted = Selection((kernel,), params=_single(params), tags=_single(tags))
+    return list(_results(location, wanted))[::-1]
+
+
+def by_tag(location: Location, kernel: str, tag: str, values: Iterable[str]) -> dict[str, list[Result]]:
+    """For each of the tag's values the results of a family that have it, the newest first; of any status.
+
+    One question, however many values there are. As ``newest`` for what does not exist, and for what it raises.
+    """
+    wanted = tuple(dict.fromkeys(values))
+    found: dict[str, list[Result]] = {}
+    if wanted:
+        for batch in reading.runs(location, Selection((kernel,), tags={tag: wanted})):
+            for run in batch:
+                if (result := _result(run)) is not None:
+                    found.setdefault(run.tags[tag], []).insert(0, result)
+    return found
 
 
 def one(location: Location, run_id: str) -> Result:
     """Raises ``TrackingUnavailable``, also where there is no such run, or one that holds no result."""
-    if not _exists(location):
-        raise TrackingUnavailable(f"{location.shown} does not exist")
-    result = _result(_opened(location).run(run_id))
+    result = _result(reading.run(location, run_id))
     if result is None:
         raise TrackingUnavailable(f"run {run_id} of {location.shown} is not the run of a result")
     return result
 
 
-def _exists(location: Location) -> bool:
-    return location.kind != "sqlite" or location.database.is_file()
+def _results(location: Location, wanted: Selection) -> Iterator[tuple[str, Result]]:
+    for batch in reading.runs(location, wanted):
+        for run in batch:
+            if (result := _result(run)) is not None:
+                yield run.run_id, result
 
 
-@lru_cache(maxsize=4)
-def _opened(location: Location) -> MlflowStore:
-    store = MlflowStore(location)
-    store.open()
-    return store
+def _single(values: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {key: (value,) for key, value in values.items()}
 
 
 def _result(run: Filed) -> Result | None:

@@ -1,0 +1,266 @@
+"""How the store grows: 10,000 experiments recorded, and what recording, searching, exporting and resuming cost then.
+
+    python benchmarks/store.py record --name sqlite [--uri sqlite:////tmp/store.db] [--counts 1000 2500 5000 10000]
+    python benchmarks/store.py record --name postgresql --uri postgresql://user@127.0.0.1:5432/mlflow
+    python benchmarks/store.py report
+
+``record`` runs one real experiment on the host backend and files it again and again, each time as another experiment
+with an id, a context, times and a fingerprint of its own, through what a sweep files with: ``result.json`` and its
+folder on disk, ``Recorder``, one sweep of 250 experiments after another, each with its summary run. Every sweep has a
+commit of its own, so that two commits are 500 runs. At each count it asks:
+
+* ``query``: the 250 runs of one sweep, as ``runner.record.search`` reads them;
+* ``page``: the newest 100 runs through MLflow's client, as its user interface asks;
+* ``export``: ``python -m runner.export`` of two commits, and of everything; wall time with Python's start, peak memory;
+* ``resume``: what 1,000 fingerprints have, in one question, and beside it in a question for each (of 20);
+* ``size``: of the database.
+
+Rows are appended to ``benchmarks/store/store.csv``; ``report`` makes ``README.md`` and ``store.png`` of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import psutil
+
+from runner.config.schema import Tracking
+from runner.record import search
+from runner.record.location import Location, locate
+from runner.record.recorder import Recorder
+from runner.record.spool import Sweep, SweepStatus
+from runner.result import clock
+from runner.result.document import read, write
+from runner.result.model import Result
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "benchmarks" / "store"
+PER_SWEEP = 250
+RESUMED = 1000
+ASKED_ONE_BY_ONE = 20
+EXPERIMENT = ("kernel=kv_quant", "variants=[fp32]", "shape=smoke", "gpu=host", "measure=quick", "tracking=none")
+FIELDS = (
+    "store", "experiments", "record_ms", "write_ms", "runs_per_s", "rss_mib", "query_ms", "page_ms", "export_two_s",
+    "export_two_mib", "export_all_s", "export_all_mib", "resume_ms", "resume_each_ms", "database_mib",
+    "machine", "system", "date", "commit",
+)  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    record = commands.add_parser("record")
+    record.add_argument("--name", required=True)
+    record.add_argument("--uri", default="")
+    record.add_argument("--counts", type=int, nargs="+", default=[1000, 2500, 5000, 10000])
+    record.add_argument("--out", type=Path, default=OUT)
+    report = commands.add_parser("report")
+    report.add_argument("--out", type=Path, default=OUT)
+    arguments = parser.parse_args()
+    if arguments.command == "report":
+        from store_report import write_report
+
+        write_report(arguments.out)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        location = locate(arguments.uri or f"sqlite:///{place}/mlflow.db", place)
+        for row in measure(arguments.name, location, arguments.counts, place):
+            print("  ".join(f"{key}={value}" for key, value in row.items() if key in FIELDS[:15]), flush=True)
+            append(row, arguments.out / "store.csv")
+    return 0
+
+
+def measure(name: str, location: Location, counts: Sequence[int], place: Path) -> Iterable[dict[str, object]]:
+    """A row for each count. The store must be empty."""
+    template = real_result(place / "template")
+    made: list[Result] = []
+    process = psutil.Process()
+    writing = filing = 0.0
+    since = 0
+    for count in counts:
+        while len(made) < count:
+            begun = time.perf_counter()
+            folder, results, folders = spooled(
+                template, len(made), min(PER_SWEEP, count - len(made)), place / "multirun"
+            )
+            between = time.perf_counter()
+            file(location, folder, results, folders)
+            writing, filing = writing + between - begun, filing + time.perf_counter() - between
+            made += [dataclasses.replace(result, config={}, samples=[], events=[]) for result in results]
+        new = count - since
+        row: dict[str, object] = {
+            "store": name,
+            "experiments": count,
+            "record_ms": 1e3 * filing / new,
+            "write_ms": 1e3 * writing / new,
+            "runs_per_s": new / filing,
+            "rss_mib": process.memory_info().rss / 2**20,
+        }
+        row |= asked(location, made, place)
+        yield {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()} | machine()
+        writing = filing = 0.0
+        since = count
+
+
+def asked(location: Location, made: Sequence[Result], place: Path) -> dict[str, object]:
+    """What reading costs now."""
+    from mlflow import MlflowClient
+
+    middle = made[len(made) // 2]
+    kernel = middle.kernel
+    commits = sorted({str(result.environment["git_commit"]) for result in made})
+    two = f"commit={commits[0]},{commits[-1]}"
+    step = max(1, len(made) // RESUMED)
+    digests = [str(result.environment["fingerprint"]) for result in made[::step]][:RESUMED]
+    client = MlflowClient(location.uri)
+    family = client.get_experiment_by_name(kernel).experiment_id
+
+    found: list[int] = []
+    answers: dict[str, object] = {
+        "query_ms": timed(
+            lambda: found.append(len(search.newest(location, kernel, tags={"sweep_id": middle.sweep_id})))
+        ),
+        "page_ms": timed(
+            lambda: client.search_runs([family], order_by=["attributes.start_time DESC"], max_results=100)
+        ),
+        "resume_ms": timed(lambda: found.append(len(search.by_tag(location, kernel, "fingerprint", digests))), 1),
+        "resume_each_ms": timed(
+            lambda: [search.newest(location, kernel, tags={"fingerprint": one}) for one in digests[:ASKED_ONE_BY_ONE]],
+            1,
+        )
+        / ASKED_ONE_BY_ONE,
+    }
+    assert set(found) == {PER_SWEEP, len(digests)}, found
+    for label, words, expected in (("two", [two], 2 * PER_SWEEP), ("all", [], len(made))):
+        seconds, memory, printed = export([f"out={place}/{label}.parquet", *words], location)
+        assert f": {expected} runs" in printed, printed
+        answers |= {f"export_{label}_s": seconds, f"export_{label}_mib": memory}
+    answers["database_mib"] = size(location) / 2**20
+    return answers
+
+
+def real_result(folder: Path) -> Path:
+    """The folder of one experiment that was run here."""
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [sys.executable, "-m", "runner", *EXPERIMENT],
+        cwd=folder,
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    (found,) = folder.rglob("result.json")
+    return found.parent
+
+
+def spooled(template: Path, first: int, number: int, root: Path) -> tuple[Path, list[Result], list[Path]]:
+    """One sweep on disk as a command leaves it: its folder, its results and theirs."""
+    real = read(template / "result.json")
+    sweep = f"sweep-{first:06d}"
+    results, folders = [], []
+    started = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    for index in range(first, first + number):
+        commit = hashlib.sha1(sweep.encode()).hexdigest()
+        fingerprint = hashlib.sha256(f"{index}".encode()).hexdigest()
+        result = dataclasses.replace(
+            real,
+            id=str(uuid.uuid4()),
+            experiment_id=str(uuid.uuid4()),
+            sweep_id=sweep,
+            params={**real.params, "T": 16 + index, "context": 16 + index},
+            metrics={key: value * (1 + index % 97 / 1000) for key, value in real.metrics.items()},
+            environment={**real.environment, "git_commit": commit, "fingerprint": fingerprint},
+            started=clock.written(started + timedelta(seconds=index)),
+        )
+        folder = root / sweep / str(index - first) / result.variant
+        write(result, folder)
+        results.append(result)
+        folders.append(folder)
+    return root / sweep, results, folders
+
+
+def file(location: Location, folder: Path, results: Sequence[Result], folders: Sequence[Path]) -> None:
+    """As a sweep does at its end: the results and the summary."""
+    settings = Tracking(enabled=True, uri=location.uri)
+    recorder = Recorder(settings, folder, Sweep.begin(results[0].sweep_id, experiments=len(results)))
+    for result, place in zip(results, folders, strict=True):
+        recorder.add(result, place)
+    lines = recorder.finish(SweepStatus.FINISHED)
+    assert f"{len(results)} runs filed" in lines[0], lines
+
+
+def export(words: Sequence[str], location: Location) -> tuple[float, float, str]:
+    """Wall seconds, peak MiB and output of one export."""
+    command = [sys.executable, "-m", "runner.export", f"uri={location.uri}", *words]
+    begun = time.perf_counter()
+    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    printed = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.perf_counter() - begun
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0, printed
+    return seconds, usage.ru_maxrss / 1024, printed
+
+
+def timed(action: Callable[[], object], times: int = 3) -> float:
+    """Milliseconds of the fastest: the others waited for whoever else uses the machine."""
+    taken = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - begun)
+    return 1e3 * min(taken)
+
+
+def size(location: Location) -> int:
+    """Bytes of the database."""
+    if location.kind == "sqlite":
+        return sum(path.stat().st_size for path in location.database.parent.glob(f"{location.database.name}*"))
+    import sqlalchemy
+
+    with sqlalchemy.create_engine(location.uri).connect() as connection:
+        return int(connection.execute(sqlalchemy.text("select pg_database_size(current_database())")).scalar_one())
+
+
+def append(row: dict[str, object], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if fresh:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def machine() -> dict[str, object]:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return {
+        "machine": f"{model}, {os.cpu_count()} cores, {round(psutil.virtual_memory().total / 2**30)} GiB",
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": commit.stdout.strip(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""``python -m runner.export [out=<file>.parquet|.csv] [<key>=<value>,… …] [uri=…]``: runs as a table, a row for each.
+
+Which runs: kernel, variant, model, shape, gpu, backend, status, quality, sweep, study, host, run (ids), commit
+(beginnings of hashes), after and before (2026-01-31, or an age: 12h, 30d, 8w), param.<name>, tag.<name>. Several values
+of a key are joined by commas, and one suffices; all keys must hold. Without any, every run.
+
+Rows by start, the oldest first; columns and their types: docs/store.md. Without out= the table is printed as CSV.
+Exit code 0: written; 1: no such runs, or the store cannot be read; 2: the command is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner import streams
+from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner.record import columns, reading
+from runner.record.columns import Table
+from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.selection import Selection, pairs, select
+
+USAGE = "usage: python -m runner.export [out=<file>.parquet|.csv] [<key>=<value>,… …] [uri=<tracking uri>]"
+_OWN = ("out", "uri")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "-h" in words or "--help" in words:
+        print(__doc__)
+        return PASSED
+    streams.prepare()
+    try:
+        options = pairs(words, _OWN)
+        out, location = options.pop("out", ""), locate(options.pop("uri", ""))
+        path = Path(out).expanduser() if out else None
+        if path is not None:
+            columns.form_of(path)
+        selection = select(options)
+    except (ValueError, TrackingUnavailable) as error:
+        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        return REFUSED
+    try:
+        return _export(location, selection, path)
+    except BrokenPipeError:  # whoever read the table has seen enough
+        streams.silence()
+        return PASSED
+    except (TrackingUnavailable, OSError) as error:
+        print(f"error: {_line(error)}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return INTERRUPTED
+
+
+def collect(location: Location, selection: Selection) -> Table:
+    """The results that are meant; runs that hold none, a command's summary or somebody else's, are left out. Raises
+    ``TrackingUnavailable``."""
+    table = Table()
+    for batch in reading.runs(location, selection):
+        if results := [run for run in batch if run.tags.get("kind") == "result"]:
+            table.add(results)
+    return table
+
+
+def _export(location: Location, selection: Selection, path: Path | None) -> int:
+    if not reading.exists(location):
+        raise TrackingUnavailable(f"there is no store at {location.shown}: give uri=, or run an experiment first")
+    table = collect(location, selection)
+    if not table.rows:
+        print(f"no run in {location.shown} is meant by that; nothing was written", file=sys.stderr)
+        return FAILED
+    if path is None:
+        table.write(sys.stdout.buffer, "csv")
+        sys.stdout.flush()
+        return PASSED
+    write(table, path)
+    print(f"{path}: {table.rows} {'run' if table.rows == 1 else 'runs'}")
+    return PASSED
+
+
+def write(table: Table, path: Path) -> None:
+    """The whole file or none. Raises ``OSError``."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            table.write(file, columns.form_of(path))
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _line(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, TrackingUnavailable):
+        return f"cannot write {error.filename or 'the table'}: {error.strerror or error}"
+    return str(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
