@@ -15,6 +15,8 @@ commit of its own, so that two commits are 500 runs. At each count it asks:
 * ``resume``: what 1,000 fingerprints have, in one question, and beside it in a question for each (of 20);
 * ``size``: of the database.
 
+Wall times are those of whatever else the machine does, too; CPU times of the process that files stand beside them.
+
 Rows are appended to ``benchmarks/store/store.csv``; ``report`` makes ``README.md`` and ``store.png`` of them.
 """
 
@@ -53,8 +55,8 @@ RESUMED = 1000
 ASKED_ONE_BY_ONE = 20
 EXPERIMENT = ("kernel=kv_quant", "variants=[fp32]", "shape=smoke", "gpu=host", "measure=quick", "tracking=none")
 FIELDS = (
-    "store", "experiments", "record_ms", "write_ms", "runs_per_s", "rss_mib", "query_ms", "page_ms", "export_two_s",
-    "export_two_mib", "export_all_s", "export_all_mib", "resume_ms", "resume_each_ms", "database_mib",
+    "store", "experiments", "record_ms", "record_cpu_ms", "write_ms", "runs_per_s", "rss_mib", "query_ms", "page_ms",
+    "export_two_s", "export_two_cpu_s", "export_two_mib", "export_all_s", "export_all_cpu_s", "export_all_mib", "resume_ms", "resume_each_ms", "database_mib",
     "machine", "system", "date", "commit",
 )  # fmt: skip
 
@@ -79,7 +81,7 @@ def main() -> int:
         place = Path(folder)
         location = locate(arguments.uri or f"sqlite:///{place}/mlflow.db", place)
         for row in measure(arguments.name, location, arguments.counts, place):
-            print("  ".join(f"{key}={value}" for key, value in row.items() if key in FIELDS[:15]), flush=True)
+            print("  ".join(f"{key}={value}" for key, value in row.items() if key in FIELDS[:18]), flush=True)
             append(row, arguments.out / "store.csv")
     return 0
 
@@ -89,7 +91,7 @@ def measure(name: str, location: Location, counts: Sequence[int], place: Path) -
     template = real_result(place / "template")
     made: list[Result] = []
     process = psutil.Process()
-    writing = filing = 0.0
+    writing = filing = working = 0.0
     since = 0
     for count in counts:
         while len(made) < count:
@@ -97,22 +99,24 @@ def measure(name: str, location: Location, counts: Sequence[int], place: Path) -
             folder, results, folders = spooled(
                 template, len(made), min(PER_SWEEP, count - len(made)), place / "multirun"
             )
-            between = time.perf_counter()
+            between, cpu = time.perf_counter(), time.process_time()
             file(location, folder, results, folders)
             writing, filing = writing + between - begun, filing + time.perf_counter() - between
+            working += time.process_time() - cpu
             made += [dataclasses.replace(result, config={}, samples=[], events=[]) for result in results]
         new = count - since
         row: dict[str, object] = {
             "store": name,
             "experiments": count,
             "record_ms": 1e3 * filing / new,
+            "record_cpu_ms": 1e3 * working / new,
             "write_ms": 1e3 * writing / new,
             "runs_per_s": new / filing,
             "rss_mib": process.memory_info().rss / 2**20,
         }
         row |= asked(location, made, place)
         yield {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()} | machine()
-        writing = filing = 0.0
+        writing = filing = working = 0.0
         since = count
 
 
@@ -146,9 +150,9 @@ def asked(location: Location, made: Sequence[Result], place: Path) -> dict[str, 
     }
     assert set(found) == {PER_SWEEP, len(digests)}, found
     for label, words, expected in (("two", [two], 2 * PER_SWEEP), ("all", [], len(made))):
-        seconds, memory, printed = export([f"out={place}/{label}.parquet", *words], location)
+        (seconds, cpu, memory), printed = export([f"out={place}/{label}.parquet", *words], location)
         assert f": {expected} runs" in printed, printed
-        answers |= {f"export_{label}_s": seconds, f"export_{label}_mib": memory}
+        answers |= {f"export_{label}_s": seconds, f"export_{label}_cpu_s": cpu, f"export_{label}_mib": memory}
     answers["database_mib"] = size(location) / 2**20
     return answers
 
@@ -204,8 +208,8 @@ def file(location: Location, folder: Path, results: Sequence[Result], folders: S
     assert f"{len(results)} runs filed" in lines[0], lines
 
 
-def export(words: Sequence[str], location: Location) -> tuple[float, float, str]:
-    """Wall seconds, peak MiB and output of one export."""
+def export(words: Sequence[str], location: Location) -> tuple[tuple[float, float, float], str]:
+    """Wall seconds, CPU seconds, peak MiB; and the output of one export."""
     command = [sys.executable, "-m", "runner.export", f"uri={location.uri}", *words]
     begun = time.perf_counter()
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -215,7 +219,7 @@ def export(words: Sequence[str], location: Location) -> tuple[float, float, str]
     seconds = time.perf_counter() - begun
     child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode == 0, printed
-    return seconds, usage.ru_maxrss / 1024, printed
+    return (seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024), printed
 
 
 def timed(action: Callable[[], object], times: int = 3) -> float:

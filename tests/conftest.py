@@ -20,6 +20,7 @@ from runner.profile.find_tool import Missing
 from runner.profile.nsys import TOOL
 from runner.record.location import locate
 from runner.record.mlflow_store import MlflowStore
+from tests import postgres
 from tests.launch import ray_here, slurm_here
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -55,6 +56,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker, reason in (
         ("gpu", gpu_reason),
         ("nsys", nsys_reason),
+        ("postgres", postgres.reason),
         ("slurm", slurm_here.reason),
         ("ray", ray_here.reason),
     ):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p
 _PRAGMAS: dict[str, tuple[str, ...]] = {}
 """Database file → what is set on each of its connections."""
 _listening = False
+_SETTING_UP = 5_203_617_844
+"""Number of the advisory lock: any that nobody else takes."""
 
 
 def quick(database: Path) -> None:
@@ -28,6 +32,25 @@ def careless(database: Path) -> None:
     """Commits to a file that is thrown away should anything go wrong: no flush at all."""
     _PRAGMAS[os.path.realpath(database)] = ("journal_mode=MEMORY", "synchronous=OFF")
     _listen()
+
+
+@contextmanager
+def opened_alone(uri: str) -> Iterator[None]:
+    """Where MLflow has not set up a PostgreSQL database yet, only one process at a time opens it: several at once fail
+    over each other's tables. On one that is set up nobody waits; other databases are left to themselves."""
+    import sqlalchemy
+
+    if not uri.startswith("postgresql"):
+        yield
+        return
+    engine = sqlalchemy.create_engine(uri, poolclass=sqlalchemy.NullPool)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        # MLflow writes its version last, in the transaction that makes the tables.
+        if connection.execute(sqlalchemy.text("select to_regclass('alembic_version')")).scalar() is None:
+            connection.execute(sqlalchemy.text(f"select pg_advisory_lock({_SETTING_UP})"))  # until we disconnect
+            yield
+            return
+    yield
 
 
 def on_network(path: Path) -> bool:

@@ -52,11 +52,11 @@ class MlflowStore:
         self._finished: set[str] = set()
 
     def open(self) -> None:
-        """Connects, and makes a SQLite database that does not exist yet: once, however many processes try."""
+        """Connects, and sets up a SQLite or PostgreSQL database that is empty: once, however many processes try."""
         if self._opened is not None:
             return
         probe.check(self.location)
-        with self._translated():
+        with self._translated(), database.opened_alone(self.location.uri):
             client = _client(self.location)
             client.search_experiments(max_results=1)
             self._opened = client
@@ -136,7 +136,11 @@ class MlflowStore:
 
         with self._translated():
             files: Any = get_artifact_repository(run.artifacts, tracking_uri=self.location.uri)
-            files.delete_artifacts()
+            if files.list_artifacts():
+                files.delete_artifacts()
+            if "://" not in run.artifacts:
+                with contextlib.suppress(OSError):  # others may have put something beside the run's files
+                    Path(run.artifacts).parent.rmdir()
             if self.location.kind == "server":
                 self._client.delete_run(run.run_id)
             else:

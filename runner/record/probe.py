@@ -48,6 +48,8 @@ def explain(location: Location, error: BaseException) -> str:
         return f"{where} cannot be written: check the owner of the folder and its mode"
     if "database is locked" in lower:
         return f"{where} is locked by another process; send what is left when that has ended"
+    if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
+        return f"{where} needs a driver: pip install 'gpu-kernel-runner[postgres]'"
     if isinstance(error, ModuleNotFoundError):
         return f"{where} needs the Python package {error.name}: pip install {error.name}"
     if "connection refused" in lower or "failed to establish" in lower or "name or service not known" in lower:

@@ -1,0 +1,157 @@
+"""``python -m runner.prune <key>=<value> … [last=N [per=point|variant|kernel]] [baselines=true] [dry_run=false]``:
+removes runs from the store, with their files. Without dry_run=false it only says what would go.
+
+Which runs: the keys of runner.export, such as before=90d, kernel=, status=, commit=, tag.<name>=; uri= as there. last=N
+keeps the newest N of each variant with the same parameters on the same GPU (per=point), of each variant, or of each
+family.
+
+Never removed: runs that are still being filed, runs with the tag keep (set it in MLflow's pages), and baselines; with
+baselines=true those go whose experiment has nothing else left. Results on disk, filed or not, are not touched.
+Exit code 0: done, or nothing to do; 1: the store cannot be used, some are left; 2: the command is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from runner import streams
+from runner.config.errors import choose_from
+from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner.record import pruning, reading
+from runner.record.filed import Filed
+from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.mlflow_store import MlflowStore
+from runner.record.pruning import GROUPS, Everything, Group, Pruning
+from runner.record.selection import Selection, pairs, select
+
+USAGE = (
+    "usage: python -m runner.prune <key>=<value> … [last=N [per=point|variant|kernel]] [baselines=true] "
+    "[dry_run=false] [uri=<tracking uri>]"
+)
+_OWN = ("last", "per", "baselines", "dry_run", "uri")
+_SHOWN = 20
+"""Runs named one by one."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line says."""
+
+    location: Location
+    selection: Selection
+    last: int
+    per: Group
+    baselines: bool
+    dry_run: bool
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "-h" in words or "--help" in words:
+        print(__doc__)
+        return PASSED
+    streams.prepare()
+    try:
+        asked = _parse(words)
+    except (ValueError, TrackingUnavailable) as error:
+        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        return REFUSED
+    try:
+        return _prune(asked)
+    except TrackingUnavailable as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _parse(words: Sequence[str]) -> _Asked:
+    options = pairs(words, _OWN)
+    own = {key: options.pop(key, "") for key in _OWN}
+    last, per = own["last"], own["per"] or "point"
+    if last and not (last.isdecimal() and int(last) > 0):
+        raise ValueError(f"last={last}: must be a whole number from 1")
+    group = next((each for each in GROUPS if each == per), None)
+    if group is None:
+        raise ValueError(f"per={per}: {choose_from(per, GROUPS)}")
+    if own["per"] and not last:
+        raise ValueError(f"per={per}: goes with last=N")
+    if not options and not last:
+        raise ValueError("say which runs may go: before=90d, say, or last=5")
+    return _Asked(
+        location=locate(own["uri"]),
+        selection=select(options),
+        last=int(last or 0),
+        per=group,
+        baselines=_flag("baselines", own["baselines"], False),
+        dry_run=_flag("dry_run", own["dry_run"], True),
+    )
+
+
+def _flag(key: str, text: str, default: bool) -> bool:
+    if text and text not in ("true", "false"):
+        raise ValueError(f"{key}={text}: must be true or false")
+    return text == "true" if text else default
+
+
+def _prune(asked: _Asked) -> int:
+    if not reading.exists(asked.location):
+        raise TrackingUnavailable(f"there is no store at {asked.location.shown}: give uri=")
+    store = Everything()
+    for batch in reading.runs(asked.location, Selection()):
+        store.add(batch)
+    found = pruning.plan(store, asked.selection, asked.last, asked.per, asked.baselines)
+    print("\n".join(_told(found, len(store.results), asked.dry_run)))
+    if asked.dry_run:
+        if found.runs:
+            print("nothing was removed; add dry_run=false to do it")
+        return PASSED
+    _remove(asked.location, [*found.runs, *found.summaries])
+    return PASSED
+
+
+def _told(found: Pruning, total: int, dry_run: bool) -> list[str]:
+    """For the terminal."""
+    word = "would remove" if dry_run else "removing"
+    lines = [_line(run) for run in found.runs[:_SHOWN]]
+    if len(found.runs) > _SHOWN:
+        lines.append(f"… and {len(found.runs) - _SHOWN} more")
+    families = Counter(run.params.get("kernel", "?") for run in found.runs)
+    per_family = ", ".join(f"{kernel} {count}" for kernel, count in sorted(families.items()))
+    summaries = f", and the summaries of {len(found.summaries)} commands" if found.summaries else ""
+    lines.append(f"{word} {len(found.runs)} of {total} runs{f' ({per_family})' if families else ''}{summaries}")
+    if found.kept:
+        lines.append("kept: " + ", ".join(f"{count} {reason}" for reason, count in sorted(found.kept.items())))
+    return lines
+
+
+def _line(run: Filed) -> str:
+    started = datetime.fromtimestamp(run.started / 1000, timezone.utc)
+    status, kernel = run.tags.get("status", "?"), run.params.get("kernel", "?")
+    return f"{run.run_id}  {started:%Y-%m-%d %H:%M}  {status:14} {kernel}  {run.name}"
+
+
+def _remove(location: Location, runs: Sequence[Filed]) -> None:
+    if not runs:
+        return
+    store = MlflowStore(location)
+    store.open()
+    done = 0
+    try:
+        for run in runs:
+            store.remove(run)
+            done += 1
+    finally:
+        print(f"removed {done} of {len(runs)}", flush=True)
+    if location.kind == "server":
+        print("a server only marks them as deleted: `mlflow gc`, run beside its database, removes the rows")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
