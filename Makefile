@@ -30,7 +30,7 @@ test: lint ## Lint, types and all tests that need no GPU
 ifeq ($(strip $(PYTEST_ARGS)),)
 	@status=0; \
 	$(BIN)/python -m pytest -q -m "not gpu and not cluster" $(ALONE) || status=$$?; \
-	$(BIN)/python -m pytest -q -m "not gpu and not cluster" -n 2 --dist loadfile $(ALONE:%=--ignore=%) || status=$$?; \
+	$(BIN)/python -m pytest -q -m "not gpu and not cluster" -n 2 --dist loadfile --no-loadscope-reorder $(ALONE:%=--ignore=%) || status=$$?; \
 	exit $$status
 else
 	$(BIN)/python -m pytest -q -m "not gpu and not cluster" $(PYTEST_ARGS)

@@ -56,7 +56,8 @@ ASKED_ONE_BY_ONE = 20
 EXPERIMENT = ("kernel=kv_quant", "variants=[fp32]", "shape=smoke", "gpu=host", "measure=quick", "tracking=none")
 FIELDS = (
     "store", "experiments", "record_ms", "record_cpu_ms", "write_ms", "runs_per_s", "rss_mib", "query_ms", "page_ms",
-    "export_two_s", "export_two_cpu_s", "export_two_mib", "export_all_s", "export_all_cpu_s", "export_all_mib", "resume_ms", "resume_each_ms", "database_mib",
+    "export_two_s", "export_two_cpu_s", "export_two_mib", "export_all_s", "export_all_cpu_s", "export_all_mib",
+    "resume_ms", "resume_each_ms", "database_mib",
     "machine", "system", "date", "commit",
 )  # fmt: skip
 
@@ -73,8 +74,6 @@ def main() -> int:
     report.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     if arguments.command == "report":
-        from store_report import write_report
-
         write_report(arguments.out)
         return 0
     with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +130,8 @@ def asked(location: Location, made: Sequence[Result], place: Path) -> dict[str, 
     step = max(1, len(made) // RESUMED)
     digests = [str(result.environment["fingerprint"]) for result in made[::step]][:RESUMED]
     client = MlflowClient(location.uri)
-    family = client.get_experiment_by_name(kernel).experiment_id
+    family = client.get_experiment_by_name(kernel)
+    assert family is not None
 
     found: list[int] = []
     answers: dict[str, object] = {
@@ -139,7 +139,7 @@ def asked(location: Location, made: Sequence[Result], place: Path) -> dict[str, 
             lambda: found.append(len(search.newest(location, kernel, tags={"sweep_id": middle.sweep_id})))
         ),
         "page_ms": timed(
-            lambda: client.search_runs([family], order_by=["attributes.start_time DESC"], max_results=100)
+            lambda: client.search_runs([family.experiment_id], order_by=["attributes.start_time DESC"], max_results=100)
         ),
         "resume_ms": timed(lambda: found.append(len(search.by_tag(location, kernel, "fingerprint", digests))), 1),
         "resume_each_ms": timed(

@@ -34,6 +34,17 @@ _FOREIGN = (
 """Settings of the user's shell that must not reach a test."""
 
 
+_LONG = (
+    *("execute/test_resume.py", "execute/test_sanitizers.py", "execute/test_measured_kernels.py"),
+    *("execute/test_sweep.py", "execute/test_served.py", "execute/test_profiling.py", "execute/test_estimate.py"),
+    *("kernels/test_compile.py", "kernels/test_mini_llm_host.py", "kernels/test_layer_ops_host.py"),
+    *("kernels/test_mini_llm_serve_host.py", "kernels/test_mini_llm_spec_host.py"),
+    *("kernels/test_mini_llm_quality_host.py", "weights/test_generated.py", "weights/test_gpt2.py"),
+    *("record/test_writers.py", "record/test_postgres.py", "test_docs.py", "test_studies.py", "test_cli.py"),
+)
+"""Half a minute and more each."""
+
+
 @lru_cache(maxsize=1)
 def gpu_reason() -> str:
     """Why tests marked ``gpu`` cannot run here; empty when they can."""
@@ -50,6 +61,11 @@ def nsys_reason() -> str:
     """Why tests marked ``nsys`` cannot run here; empty when they can."""
     found = TOOL.find()
     return str(found) if isinstance(found, Missing) else ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest begin first: a long one at the end would have one process wait for the other."""
+    items.sort(key=lambda item: item.path.relative_to(REPOSITORY / "tests").as_posix() not in _LONG)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -85,7 +101,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 def _quick_compiler(factory: pytest.TempPathFactory) -> str:
     """The compiler that the host backend would take, asked to optimise less: tests compile a kernel far longer than
-    they run it. Empty where the user named one, or there is none."""
+    they run it, least of all the unit ``prepare``. Empty where the user named one, or there is none."""
     try:
         found = compiler().path
     except CompilerMissing:
@@ -93,7 +109,8 @@ def _quick_compiler(factory: pytest.TempPathFactory) -> str:
     if os.environ.get("CXX"):
         return ""
     quick = factory.mktemp("compiler") / Path(found).name
-    quick.write_text(f'#!/bin/sh\nexec {shlex.quote(found)} "$@" -O1\n')
+    level = 'case " $* " in *" -ffp-contract=off "*) level=-O0 ;; *) level=-O1 ;; esac'
+    quick.write_text(f'#!/bin/sh\n{level}\nexec {shlex.quote(found)} "$@" $level\n')
     quick.chmod(0o755)
     return str(quick)
 

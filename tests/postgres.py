@@ -70,7 +70,7 @@ class Postgres:
     def execute(self, statement: str, database: str = "postgres") -> list[Any]:
         import psycopg
 
-        with psycopg.connect(self.uri(database), autocommit=True) as connection:
+        with psycopg.connect(self.uri("postgres"), dbname=database, autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
