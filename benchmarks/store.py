@@ -17,7 +17,8 @@ commit of its own, so that two commits are 500 runs. At each count it asks:
 
 Wall times are those of whatever else the machine does, too; CPU times of the process that files stand beside them.
 
-Rows are appended to ``benchmarks/store/store.csv``; ``report`` makes ``README.md`` and ``store.png`` of them.
+Rows are appended to ``benchmarks/store/store.csv``; ``report`` makes ``README.md`` (from
+``about.md``) and ``store.png`` of them.
 """
 
 from __future__ import annotations
@@ -264,6 +265,72 @@ def machine() -> dict[str, object]:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit.stdout.strip(),
     }
+
+
+def write_report(folder: Path) -> None:
+    """``README.md`` and ``store.png`` of the rows in ``store.csv``."""
+    with (folder / "store.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    head = ["store", "experiments", *(label for label, *_ in SHOWN)]
+    table = [head, ["---", *["---:"] * (len(head) - 1)]]
+    table += [[row["store"], f"{int(row['experiments']):,}", *(_shown(row, *how[1:]) for how in SHOWN)] for row in rows]
+    facts = [f"* {key}: {', '.join(sorted({row[key] for row in rows}))}" for key in ("machine", "system", "commit")]
+    facts.append(f"* date: {min(row['date'] for row in rows)} to {max(row['date'] for row in rows)}")
+    lines = ["| " + " | ".join(cells) + " |" for cells in table]
+    text = (folder / "about.md").read_text(encoding="utf-8")
+    page = text.replace("<facts>", "\n".join(facts)).replace("<table>", "\n".join(lines))
+    (folder / "README.md").write_text(page, encoding="utf-8")
+    _plot(rows, folder / "store.png")
+
+
+SHOWN = (
+    ("recording, ms a run (CPU)", "record_cpu_ms", 1.0),
+    ("recording, ms a run (wall)", "record_ms", 1.0),
+    ("memory, MiB", "rss_mib", 1.0),
+    ("one sweep, ms", "query_ms", 1.0),
+    ("page of 100, ms", "page_ms", 1.0),
+    ("1,000 fingerprints at once, ms", "resume_ms", 1.0),
+    ("one by one, s", "resume_each_ms", RESUMED / 1e3),
+    ("export of two commits, s (CPU)", "export_two_cpu_s", 1.0),
+    ("s (wall)", "export_two_s", 1.0),
+    ("export of all, s (CPU)", "export_all_cpu_s", 1.0),
+    ("s (wall)", "export_all_s", 1.0),
+    ("MiB", "export_all_mib", 1.0),
+    ("database, MiB", "database_mib", 1.0),
+)
+"""Heading, column and factor of what the page shows."""
+
+
+def _shown(row: dict[str, str], column: str, factor: float) -> str:
+    return f"{float(row[column]) * factor:.3g}"
+
+
+def _plot(rows: Sequence[dict[str, str]], path: Path) -> None:
+    """Against the number of experiments, one line for each store; a straight line through 0 is linear growth."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    panels = (
+        ("record_cpu_ms", "recording one run, CPU ms"),
+        ("resume_ms", "1,000 fingerprints at once, ms"),
+        ("query_ms", "one sweep of 250 runs, ms"),
+        ("export_two_cpu_s", "export of two commits, CPU s"),
+        ("export_all_cpu_s", "export of everything, CPU s"),
+        ("export_all_mib", "its peak memory, MiB"),
+    )
+    figure, axes = pyplot.subplots(2, 3, figsize=(12, 6.5), layout="constrained")
+    for axis, (column, title) in zip(axes.flat, panels, strict=True):
+        for store in dict.fromkeys(row["store"] for row in rows):
+            own = [row for row in rows if row["store"] == store]
+            counts = [int(row["experiments"]) for row in own]
+            axis.plot(counts, [float(row[column]) for row in own], "o-", label=store)
+        axis.set(title=title, xlabel="experiments in the store", xlim=(0, None), ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes.flat[0].legend()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 
 from runner import prune, sync
 from runner.record import reading, spool
+from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.recorder import Recorder
@@ -106,7 +107,7 @@ def test_what_failed_half_way_is_found_again(
     removed: list[str] = []
     real = MlflowStore.remove
 
-    def failing(self: MlflowStore, run: reading.Filed) -> None:
+    def failing(self: MlflowStore, run: Filed) -> None:
         if removed:
             raise TrackingUnavailable("the store is gone")
         removed.append(run.run_id)

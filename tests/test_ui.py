@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runner import ui
+from runner import export, prune, ui
 from runner.record.filing import Filer
 from runner.record.location import locate
 from runner.record.mlflow_store import MlflowStore
@@ -106,7 +106,7 @@ def test_a_real_server_takes_results_over_http_and_stops_in_order(
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
             assert answer.read() == b"OK"
 
-        results = sweep([4096])
+        results = sweep([4096], config={"tracking": {"max_artifact_mb": 5e-5}})
         folders = spooled(tmp_path / "sweep", results)
         remote = Filer(MlflowStore(locate(f"http://127.0.0.1:{port}")))
         sent = remote.results(tmp_path / "sweep", folders)
@@ -115,6 +115,14 @@ def test_a_real_server_takes_results_over_http_and_stops_in_order(
         store.open()
         assert [store.file(r, f) for r, f in zip(results, folders, strict=True)] == sent.run_ids
         assert len(list(tmp_path.rglob("artifacts/result.json"))) == 3
+        filed = [path.name for path in tmp_path.rglob("artifacts/report.*")]
+        assert filed == ["report.nsys-rep.ref.json"] * 3, "by reference, through the server too"
+
+        address = f"uri=http://127.0.0.1:{port}"
+        assert export.main([address, f"out={tmp_path}/runs.csv", "variant=q8,fp16", "commit=01234"]) == 0
+        assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 2
+        assert prune.main([address, "before=2026-03-02", "variant=q8", "dry_run=false"]) == 0
+        assert len(list(tmp_path.rglob("artifacts/result.json"))) == 2
     finally:
         server.send_signal(signal.SIGINT)
         rest, _ = server.communicate(timeout=60)

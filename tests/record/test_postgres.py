@@ -95,7 +95,8 @@ def test_a_server_that_crashes_in_mid_sweep_loses_nothing_and_gets_each_result_o
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = place.folder / "multirun" / "s"
-    real, filed = MlflowStore._finish, []
+    real = MlflowStore._finish
+    filed: list[object] = []
 
     def crashing(self: MlflowStore, *given: object) -> str:
         if len(filed) == 1:

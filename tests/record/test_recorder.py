@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from runner.record import spool
+from runner.record import database, reading, spool
 from runner.record.location import Location
 from runner.record.mlflow_store import MlflowStore
 from runner.record.recorder import Recorder
+from runner.record.selection import Selection
 from runner.record.spool import Sweep, SweepStatus
 from runner.report.summary import write_report
 from runner.result.document import write
@@ -191,6 +193,7 @@ def test_tracking_off_writes_the_marker_and_imports_no_mlflow(tmp_path: Path, re
 import sys
 from pathlib import Path
 from runner.record.recorder import Recorder
+from runner.record.selection import Selection
 from runner.record.spool import Sweep, SweepStatus
 from tests.synthetic import result
 class Settings: enabled, uri, every_s = False, "", 0.0
@@ -203,3 +206,34 @@ print(recorder.finish(SweepStatus.FINISHED), "mlflow" in sys.modules)
     assert done.stdout.strip() == "[] False"
     marker = json.loads((tmp_path / "sweep.json").read_text())
     assert (marker["tracking"], marker["status"]) == (False, "FINISHED")
+
+
+def test_a_database_that_is_full_keeps_the_results_for_later(
+    location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite itself says that it is full: it may not grow by a page."""
+
+    def limited(path: Path) -> None:
+        quick(path)
+        database._PRAGMAS[os.path.realpath(path)] += ("max_page_count=1",)  # SQLite takes the pages there are
+
+    quick = database.quick
+    results = sweep([4096])
+    for one in results:
+        one.warnings = ["x" * 4000]
+    folder = tmp_path / "sweep"
+    made = begin(location, folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "quick", limited)
+        record(made, results)
+        lines = made.finish(SweepStatus.FINISHED)
+        assert "results are unsent: no space left for sqlite:///" in lines[-2]
+        assert lines[-1].startswith("        nothing is lost; send them later with: python -m runner.sync ")
+    left = spool.unsent(folder)
+    assert left and all((place / "result.json").is_file() for place in left)
+
+    quick(location.database)
+    made._ready().store._client._tracking_client.store.engine.dispose()  # those connections keep the limit
+    assert made.finish(SweepStatus.FINISHED) and not spool.unsent(folder)
+    runs = [run for batch in reading.runs(location, Selection()) for run in batch]
+    assert len(runs) == 4 and {run.status for run in runs} == {"FINISHED"}
