@@ -25,7 +25,7 @@ from runner.record import pruning, reading
 from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
-from runner.record.pruning import GROUPS, Everything, Group, Pruning
+from runner.record.pruning import BASELINE, GROUPS, Everything, Group, Pruning
 from runner.record.selection import Selection, pairs, select
 
 USAGE = (
@@ -127,7 +127,9 @@ def _told(found: Pruning, total: int, dry_run: bool) -> list[str]:
     summaries = f", and the summaries of {len(found.summaries)} commands" if found.summaries else ""
     lines.append(f"{word} {len(found.runs)} of {total} runs{f' ({per_family})' if families else ''}{summaries}")
     if found.kept:
-        lines.append("kept: " + ", ".join(f"{count} {reason}" for reason, count in sorted(found.kept.items())))
+        lines.append("kept: " + ", ".join(f"{count} × {reason}" for reason, count in sorted(found.kept.items())))
+    if found.kept[BASELINE]:
+        lines.append("baselines=true removes those whose experiment has nothing else left")
     return lines
 
 

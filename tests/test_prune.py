@@ -59,7 +59,8 @@ def test_dry_unless_told_otherwise(
     assert [line.split()[1:5] for line in said[:2]] == [["2026-03-01", "12:00", "PASSED", "kv_quant"]] * 2
     assert said[2:] == [
         "would remove 2 of 3 runs (kv_quant 2)",
-        "kept: 1 baselines",
+        "kept: 1 × baseline",
+        "baselines=true removes those whose experiment has nothing else left",
         "nothing was removed; add dry_run=false to do it",
     ]
     assert left(location) == before
@@ -93,7 +94,7 @@ def test_the_newest_of_each_point_stays(
     for day in (1, 2, 3):
         command(f"day-{day}", day)
     assert prune.main([f"uri={location.uri}", "last=1", "dry_run=false"]) == 0
-    assert "kept: 3 among the last 1, 2 baselines" in capsys.readouterr().out
+    assert "kept: 3 × among the last 1, 2 × baseline" in capsys.readouterr().out
     kept = [name for name in left(location) if name.startswith("day")]
     assert kept == ["day-1-0", "day-2-0", "day-3-0", "day-3-1", "day-3-2"]
 

@@ -13,6 +13,8 @@ from runner.result.names import GROUP_KEYS
 
 KEEP_TAG = "keep"
 """A run with this tag stays, unless its value says no."""
+BASELINE = "baseline"
+"""Reason that a run stays."""
 _NO = ("", "false", "no", "0")
 Group = Literal["kernel", "variant", "point"]
 GROUPS: tuple[Group, ...] = ("kernel", "variant", "point")
@@ -78,7 +80,7 @@ def plan(
         if baselines and run.tags.get("experiment_id") not in needed:
             found.runs.append(run)
         else:
-            found.kept["baselines"] += 1
+            found.kept[BASELINE] += 1
     found.runs.sort(key=lambda run: (run.started, run.run_id))
     found.summaries = _orphans(store, found.runs)
     return found

@@ -61,9 +61,9 @@ def test_a_baseline_goes_only_when_asked_and_with_its_whole_experiment() -> None
         run(3, "fp32", experiment="half", baseline="true"), run(4, experiment="half", keep="yes"),
     )  # fmt: skip
     found = plan(store, Selection(before=9))
-    assert ids(found.runs) == ["2"] and found.kept == {"baselines": 2, "with the tag keep": 1}
+    assert ids(found.runs) == ["2"] and found.kept == {"baseline": 2, "with the tag keep": 1}
     found = plan(store, Selection(before=9), baselines=True)
-    assert ids(found.runs) == ["1", "2"] and found.kept == {"baselines": 1, "with the tag keep": 1}
+    assert ids(found.runs) == ["1", "2"] and found.kept == {"baseline": 1, "with the tag keep": 1}
 
 
 def test_a_summary_goes_with_the_last_result_of_its_command() -> None:
