@@ -18,7 +18,7 @@ static_assert(GROUP_HEADS >= 1 && GROUP_HEADS <= 8, "GROUP_HEADS is 1 to 8");
 #ifndef MOST_SPLITS
 #define MOST_SPLITS 256
 #endif
-static_assert(4 * GROUP_HEADS * (8 * HEAD_DIM + 16 + MOST_SPLITS) <= 48 * 1024,
+static_assert(4 * GROUP_HEADS * (8 * HEAD_DIM + 16 + MOST_SPLITS) + 16 <= 48 * 1024,
               "what a block shares of GROUP_HEADS heads of HEAD_DIM, and MOST_SPLITS, must fit into 48 KiB");
 
 namespace attend {

@@ -1,8 +1,8 @@
 // Projections of one token, with int8 weights, bound by the reading of them: y = W x.
 //
 // Each warp keeps kStages pieces of 16 rows x 128 elements on their way into shared memory of its own, and makes itself the groups of
-// x that it multiplies: no warp waits for another before kSlots tiles of 16 rows are done, so that one whose weights are late holds up
-// none. Products are the tensor cores', of integers: weights as they are, x as three digits to the base 256 below a scale for each 128
+// x that it multiplies: no warp waits for another before kSlots tiles of 16 rows, or all that it has, are done (but for the moments of a
+// LayerNorm), so that one whose weights are late holds up none. Products are the tensor cores', of integers: weights as they are, x as three digits to the base 256 below a scale for each 128
 // elements (22 bits and a sign, next to what a float32 holds), which are three of the eight columns of `b`.
 //
 // A block is one to an SM; `team` of its warps share a tile, each taking groups of 128 elements in turn. The code is kept small: a
@@ -165,7 +165,7 @@ public:
         const int lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
         if (tile_ < of_.tiles) {
             const unsigned char* const from = from_ + at_ * kEight;
-            const int apart = of_.apart * of_.pieces * kDepth;
+            const long long apart = static_cast<long long>(of_.apart) * (of_.pieces * kDepth);
             uint4* const to = &stage.words[lane / 8][Stage::at(lane / 8, lane % 8)];
             async_copy::vector(to, from);
             async_copy::vector(to + 32, from + 512);

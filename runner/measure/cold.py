@@ -20,7 +20,8 @@ def measure_cold(
     stopper: Stopper,
     on_sample: Callable[[str, float], None],
 ) -> Series:
-    """Samples until ``stopper`` has a reason: each is flush, hold, event, step, event, release, wait.
+    """Samples until ``stopper`` has a reason: each is flush, hold, event, step, event, release, wait; with several
+    streams all flushes end before any is held.
 
     ``flush``: one for each stream, of its device.
     """
@@ -30,6 +31,9 @@ def measure_cold(
     while reason is None:
         for stream, flusher in zip(streams, flush, strict=True):
             flusher.flush(stream)
+        if len(streams) > 1:  # or each device would begin when its own flush ends
+            for stream in streams:
+                stream.synchronize()
         _queue(streams, step, marks, settings.hide_latency)
         samples.append(marks.elapsed_us())
         on_sample("cold", samples[-1])
@@ -45,7 +49,8 @@ def measure_cold(
 
 
 def _queue(streams: Sequence[Stream], step: Callable[[], None], marks: Marks, hold: bool) -> None:
-    """Queues one timed step behind the flush that is still running: nothing may wait for the device here."""
+    """Queues one timed step, behind the flush that is still running on a single stream: nothing may wait for the
+    device here."""
     try:
         for stream in streams if hold else ():
             stream.hold()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -174,11 +175,12 @@ class Exchanges:
             self._nccl.all_to_all(
                 self._boxes.each("staging" if packed else "source"),
                 self._boxes.each("staging" if unpacked else "result"),
-                self._matrix(),
+                self._matrix,
             )
             for launch in self._unpacks:
                 launch.enqueue()
 
+    @cached_property
     def _matrix(self) -> list[list[tuple[int, int, int]]]:
         """``[source][target]``: first float sent, first float received, floats."""
         if self._op == "all_to_all":

@@ -1,8 +1,8 @@
 """What the devices of an experiment may do with each other's memory: asked, and then tried before anything is timed.
 
 The trial runs in a process of its own (``peer_trial.py``) with a time limit for each pair. What it finds wrong, or a
-pair that it never finishes, makes every variant that needs the pair INCORRECT; the process that measures never touches
-it.
+pair that it never finishes, makes every variant that needs the pair INCORRECT; the process that measures moves nothing
+over it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.backend.base import Device, Unsupported, Untrusted
+from runner.backend.base import BackendError, Device, Unsupported, Untrusted
 from runner.workload.base import Context
 from runner.workload.peer_trial import KERNEL
 
@@ -121,7 +121,10 @@ def _direct(source: Device, target: Device) -> bool:
 def run_trial(
     command: Sequence[str], start_s: float = START_S, pair_s: float = PAIR_S
 ) -> tuple[list[dict[str, str]], str]:
-    """What the process said of each pair in turn, and, where it did not end well, how it ended."""
+    """What the process said of each pair in turn, and, where it did not end well, how it ended.
+
+    Raises ``BackendError`` where it ended before it had opened the devices: no pair is to blame.
+    """
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
@@ -131,20 +134,23 @@ def run_trial(
         reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
         reader.start()
         done: list[dict[str, str]] = []
-        limit_s = start_s
+        limit_s, opened = start_s, False
         try:
             while True:
                 try:
                     line = lines.get(timeout=limit_s)
                 except queue.Empty:
-                    return done, f"its trial did not end within {limit_s:g} s"
+                    end = f"did not end within {limit_s:g} s"
+                    if not opened:
+                        raise BackendError(f"peer access cannot be tried: the process for it {end}") from None
+                    return done, f"its trial {end}"
                 if line is None:
                     break
                 with contextlib.suppress(ValueError):  # something else that was printed
                     said = json.loads(line)
-                    limit_s = pair_s
-                    if "wrong" in said:
-                        done.append(said["wrong"])
+                    if isinstance(said, dict):
+                        limit_s, opened = pair_s, True
+                        done += [said["wrong"]] if "wrong" in said else []
         finally:
             _end(process)
         code = process.returncode
@@ -153,6 +159,8 @@ def run_trial(
         log.seek(0)
         last = log.read().decode(errors="replace").strip().splitlines()[-1:] or [""]
         how = f"was killed by signal {-code}" if code and code < 0 else f"ended with code {code}"
+        if not opened:
+            raise BackendError(f"peer access cannot be tried: the process for it {how}. {last[0]}".strip())
         return done, f"its trial {how}. {last[0]}".strip()
 
 

@@ -27,6 +27,8 @@ GRAPH = "_graph"
 KERNELS = {"one_shot": "one_shot_kernel", "two_shot": "two_shot_kernel", "one_shot_push": "one_shot_push_kernel"}
 DECODE = ("decode_exposed", "decode_hidden")
 NCCL = "nccl"
+FLAGS = 4096
+"""Words at the beginning of a mailbox: ``peers::kBlocks`` x ``kKinds`` x ``kMost``."""
 
 
 class AllReduce:
@@ -218,6 +220,16 @@ class AllReduce:
     # --- what it left, and figures
 
     def outputs(self, variant: str) -> Mapping[str, Buffer]:
+        """Asked for before a checked step: what earlier calls staged for peers is overwritten, so that reading it would
+        show. Flags and what carries them stay."""
+        symbols = self._context.plan.symbols
+        words = 2 * self._elements + 4 * -(-(self._elements // 4) // len(self._places))
+        assert FLAGS + words <= int(symbols["mailbox_words"])
+        poison = np.full(words, np.nan, dtype=np.float32)
+        for stream, mailbox in zip(self._streams, self._boxes.each("mailbox"), strict=True):
+            stream.write(mailbox, poison, 4 * FLAGS)
+        for stream in self._streams:
+            stream.synchronize()
         checks = self._context.plan.variant(variant).checks
         return {check.output: self._context.buffers[check.output] for check in checks}
 
@@ -234,13 +246,25 @@ class AllReduce:
         if variant == "overlap":
             return {**found, **self._hidden(self._overlapped, lambda: self.step(variant))}
         if variant in DECODE:
-            # The parts alone are those of a whole layer at a time, whatever the variant makes of them.
-            return {**found, **self._hidden(lambda parts: self._decode(False, parts), lambda: self.step(variant))}
+            return {**found, **self._hidden(self._replayed, lambda: self.step(variant))}
         return found
 
+    def _replayed(self, parts: tuple[str, ...]) -> None:
+        """Parts of a decode step as graphs, like the whole: of a whole layer at a time, whatever the variant makes of it."""
+        name = "decode " + " ".join(parts)
+        if name not in self._graphs:
+            self._graphs[name] = [one.graph for one in captured_each(self._streams, lambda: self._decode(False, parts))]
+        for graph, stream in zip(self._graphs[name], self._streams, strict=True):
+            graph.launch(stream)
+
     def _hidden(self, enqueue: Callable[[tuple[str, ...]], None], together: Callable[[], None]) -> dict[str, float]:
-        exchange = median_devices_us(self._streams, lambda: enqueue(("exchange",)))
-        compute = median_devices_us(self._streams, lambda: enqueue(("compute",)))
+        def alone(part: str) -> float:
+            enqueue((part,))  # the first time captures
+            for stream in self._streams:
+                stream.synchronize()
+            return median_devices_us(self._streams, lambda: enqueue((part,)))
+
+        exchange, compute = alone("exchange"), alone("compute")
         both = median_devices_us(self._streams, together)
         found = {"exchange_us": exchange, "compute_us": compute, "together_us": both}
         shorter = min(exchange, compute)

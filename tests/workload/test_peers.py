@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.backend.base import Unsupported, Untrusted
+from runner.backend.base import BackendError, Unsupported, Untrusted
 from runner.backend.host import HostBackend
 from runner.backend.host.device import HostDevice
 from runner.backend.host.stream import HostStream
@@ -125,12 +125,18 @@ def test_a_real_trial_of_every_pair(devices: list[HostDevice], program: Path, mo
     assert set(peers.tried(pairs, program).values()) == {Access(True, "")}
 
 
-def test_a_trial_that_cannot_begin_trusts_nothing(
+def test_a_trial_that_cannot_begin_blames_no_pair(
     devices: list[HostDevice], program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RUNNER_HOST_DEVICES", "none")
-    (found,) = peers.tried([(devices[0], devices[1])], program).values()
-    assert "its trial ended with code 1" in found.wrong and "RUNNER_HOST_DEVICES='none'" in found.wrong
+    with pytest.raises(BackendError, match=r"cannot be tried: the process for it ended with code 1.*='none'"):
+        peers.tried([(devices[0], devices[1])], program)
+
+
+def test_a_trial_that_hangs_before_it_begins_blames_no_pair() -> None:
+    sleeps = [sys.executable, "-c", "import time; print(3, flush=True); time.sleep(60)"]
+    with pytest.raises(BackendError, match=r"the process for it did not end within 0\.5 s"):
+        run_trial(sleeps, start_s=0.5, pair_s=0.5)
 
 
 def test_what_a_variant_needs(monkeypatch: pytest.MonkeyPatch, devices: list[HostDevice]) -> None:
