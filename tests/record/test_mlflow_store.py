@@ -413,8 +413,12 @@ def test_no_other_file_imports_mlflow(repository: Path) -> None:
 def test_a_locked_store_is_one_line_and_no_traceback(store: MlflowStore, location: Location, tmp_path: Path) -> None:
     store.experiment_id("made")
     code = (
-        "import sys; from runner.record.location import TrackingUnavailable, locate\n"
+        "import sys; from sqlalchemy import Engine, event\n"
+        "from runner.record.location import TrackingUnavailable, locate\n"
         "from runner.record.mlflow_store import MlflowStore\n"
+        "def impatient(c, k, statement, values, *more):\n"  # MLflow waits 20 s at each statement
+        "    return statement.replace('= 20000', '= 500'), values\n"
+        "event.listen(Engine, 'before_cursor_execute', impatient, retval=True)\n"
         "try: store = MlflowStore(locate(sys.argv[1])); store.open(); store.experiment_id('other')\n"
         "except TrackingUnavailable as error: print(error)\n"
     )
