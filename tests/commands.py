@@ -4,6 +4,7 @@ takes a command seconds. What a test gets is what ``subprocess.run([python, "-m"
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -11,9 +12,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from runner.record.mlflow_store import SETTINGS
 
@@ -74,14 +76,14 @@ COMMANDS = Commands()
 
 
 def serve() -> int:
-    """Forks for each line of standard input; in the child, returns what the command returned."""
+    """Forks for each line of standard input, and answers with the command's exit code."""
     _import_everything()
     signal.signal(signal.SIGALRM, _too_long)
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
-            return _command(request)
+            _leave(_command(request))
         print(json.dumps(_code(child, request["timeout"])), flush=True)
     return 0
 
@@ -91,6 +93,7 @@ def _import_everything() -> None:
     os.environ.update(SETTINGS)
     for name in _IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # a command's collections need not go through all that
 
 
 def _command(request: dict[str, Any]) -> int:
@@ -112,6 +115,17 @@ def _command(request: dict[str, Any]) -> int:
     from runner.__main__ import run
 
     return run()
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends this process as the interpreter does, but for taking every module apart, which takes a second."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _too_long(number: int, frame: object) -> None:
