@@ -250,7 +250,7 @@ class AllReduce:
         return found
 
     def _replayed(self, parts: tuple[str, ...]) -> None:
-        """Parts of a decode step as graphs, like the whole; a whole layer at a time, whatever the variant makes of it."""
+        """Parts of a decode step as graphs, like the whole: a layer at a time, whatever the variant makes of it."""
         name = "decode " + " ".join(parts)
         if name not in self._graphs:
             self._graphs[name] = [one.graph for one in captured_each(self._streams, lambda: self._decode(False, parts))]
