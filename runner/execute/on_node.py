@@ -39,6 +39,8 @@ class Answer:
     there: int = 0
     """Results that an earlier command has (``resume=true``)."""
     to_run: int = 0
+    results: list[str] = field(default_factory=list)
+    """Ids of the results that it left: who reads them on another machine knows when all are visible."""
     job: dict[str, str] = field(default_factory=dict)
     """Launcher, id, node and log."""
     ended: str = ""
@@ -95,6 +97,7 @@ def run_one(point: Point, sweep_folder: Path, job: Mapping[str, str]) -> Answer:
         note="; ".join(dict.fromkeys(filter(None, notes))),
         there=left.there,
         to_run=left.to_run,
+        results=[result.id for result in kept.results],
         job=dict(job),
     )
     write(answer, point.folder)

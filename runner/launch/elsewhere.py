@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from runner.config.errors import ConfigError
 from runner.config.points import Point, Skipped
 from runner.execute import command, resume
 from runner.execute.closing import Ending, close
-from runner.exit_codes import PASSED
+from runner.exit_codes import FAILED, PASSED
 from runner.launch import lost
 from runner.launch.cluster import Cluster, Ended
 from runner.paths import project_dir
@@ -26,6 +27,11 @@ from runner.report.terminal import Terminal
 from runner.result import document
 from runner.result.document import DocumentError
 from runner.result.model import Result, Status
+
+VISIBLE_S = 20.0
+"""What a job wrote on its node before its answer is seen here after this at the latest."""
+LOOK_S = 0.5
+"""It is looked for this often."""
 
 
 def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, cluster: Cluster) -> int:
@@ -57,6 +63,10 @@ class _Elsewhere:
     _to_run: int = 0
     _code: int = PASSED
     """The worst of the jobs' exit codes."""
+    _lost: bool = False
+    """Whether a job was lost, or failed as a whole."""
+    _notes: dict[str, None] = field(default_factory=dict)
+    """What has been said, each once."""
 
     def run(self) -> int:
         command.say_skipped(self.skipped, self.points, self.console)
@@ -89,18 +99,14 @@ class _Elsewhere:
 
     def _collect(self, recorder: Recorder) -> Ending:
         waiting, kept = len(self.points), False
-        notes: dict[str, None] = {}
         with SweepProgress(len(self.points), self.console) as progress:
             try:
                 while waiting:
                     progress.start(self.cluster.state())
                     for one in self.cluster.ended():
                         waiting -= 1
-                        note = one.answer.note if one.answer else ""
-                        if note and note not in notes:
-                            notes[note] = None
-                            progress.note(note)
-                        progress.finish(self._take(one, recorder), _title(one.point))
+                        self._note(one.answer.note if one.answer else "", progress)
+                        progress.finish(self._take(one, recorder, progress), _title(one.point))
                         if recorder.results and not kept:
                             command.keep_evidence(recorder.folder, [], self.console)
                             kept = True
@@ -119,11 +125,19 @@ class _Elsewhere:
                 raise
         return Ending()
 
-    def _take(self, one: Ended, recorder: Recorder) -> list[Result]:
+    def _note(self, text: str, progress: SweepProgress) -> None:
+        if text and text not in self._notes:
+            self._notes[text] = None
+            progress.note(text)
+
+    def _take(self, one: Ended, recorder: Recorder, progress: SweepProgress) -> list[Result]:
         """What a job left, and a result for what it did not come to."""
         answer = one.answer
-        message = one.lost if answer is None else answer.message
+        message = _problem(one)
         if message:
+            # Said whatever becomes of its results: where all of them are there, nothing else would tell.
+            self._note(message, progress)
+            self._lost, self._code = True, max(self._code, FAILED)
             there = [made for made, _ in _left_by(one.point)]
             lost.write(one.point, there, message, one.job or (answer.job if answer else {}))
         if answer is not None:
@@ -148,7 +162,7 @@ class _Elsewhere:
     def _end(self, recorder: Recorder, ending: Ending) -> int:
         if resume.asked(self.points[0].config):
             self._line(resume.Left(there=self._there, to_run=self._to_run).line)
-        if not recorder.results and self._refused and ending == Ending():
+        if not recorder.results and self._refused and not self._lost and ending == Ending():
             for _, folder in self._refused:
                 (folder / document.FILE_NAME).unlink()
             self._unmark(recorder.folder)
@@ -159,7 +173,25 @@ class _Elsewhere:
             self._unmark(recorder.folder)
             return self._code
         recorder.results.sort(key=lambda made: self._order[made.id])
-        return close(recorder, self.points, ending, self.console)
+        return max(close(recorder, self.points, ending, self.console), self._code)
+
+
+def _problem(one: Ended) -> str:
+    """What became of a job that did not do all of its work; empty where it did."""
+    answer = one.answer
+    if answer is None:
+        return one.lost or f"job {one.point.number} was lost"
+    if answer.message:
+        return answer.message
+    until = time.monotonic() + VISIBLE_S
+    while missing := set(answer.results) - {made.id for made, _ in _left_by(one.point)}:
+        if time.monotonic() > until:
+            return (
+                f"job {one.point.number} ended, and {len(missing)} of its {len(answer.results)} results are not in "
+                f"{one.point.folder} after {VISIBLE_S:g} s"
+            )
+        time.sleep(LOOK_S)
+    return ""
 
 
 def _left_by(point: Point) -> list[tuple[Result, Path]]:

@@ -132,6 +132,45 @@ def test_a_lost_job_costs_what_it_had_not_finished(tmp_path: Path, capsys: pytes
     assert "was lost" in capsys.readouterr().out
 
 
+def test_a_lost_job_is_told_where_all_its_results_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = points(tmp_path, 2)
+
+    def both_are_whole() -> list[Ended]:
+        leave(first, "fp32", "fp16")
+        leave(second, "fp32", "fp16")
+        return [Ended(first, None, "Slurm job 1_0 was lost: NODE_FAIL"), Ended(second, Answer(SWEEP_ID, 1, "a defect"))]
+
+    assert elsewhere.run([first, second], (), SWEEP_ID, Scripted([both_are_whole])) == 1
+    said = capsys.readouterr().out
+    assert "Slurm job 1_0 was lost: NODE_FAIL" in said and "a defect" in said
+    assert set(statuses(tmp_path).values()) == {Status.PASSED}
+
+
+def test_an_answer_whose_results_stay_invisible_is_a_lost_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "VISIBLE_S", 0.0)
+    monkeypatch.setattr(elsewhere, "LOOK_S", 0.0)
+    (point,) = points(tmp_path, 1)
+
+    def one_is_missing() -> list[Ended]:
+        leave(point, "fp32")
+        return [Ended(point, Answer(SWEEP_ID, 0, results=["0-fp32", "0-fp16"]))]
+
+    assert elsewhere.run([point], (), SWEEP_ID, Scripted([one_is_missing])) == 1
+    assert "job 0 ended, and 1 of its 2 results are not in" in capsys.readouterr().out
+    assert statuses(tmp_path) == {"0/fp32": Status.PASSED, "0/fp16": Status.RUNTIME_ERROR}
+
+
+def test_results_that_become_visible_late_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (point,) = points(tmp_path, 1)
+    leave(point, "fp32")
+    monkeypatch.setattr("runner.launch.elsewhere.time.sleep", lambda seconds: leave(point, "fp16"))
+    ended = Ended(point, Answer(SWEEP_ID, 0, results=["0-fp32", "0-fp16"]))
+    assert elsewhere.run([point], (), SWEEP_ID, Scripted([lambda: [ended]])) == 0
+    assert set(statuses(tmp_path)) == {"0/fp32", "0/fp16"}
+
+
 def test_where_every_experiment_is_refused_nothing_is_left_to_be_filed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
