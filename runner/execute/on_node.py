@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from runner.worker.client import WorkerDied, WorkerTimeout
 
 ANSWER_FILE = "job.json"
 """In the point's folder; written last, so that what a job left is complete once it is there."""
+DUE_FILE = "due.json"
+"""In the point's folder; written before anything runs: what a lost job owes."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,12 @@ def run_one(point: Point, sweep_folder: Path, job: Mapping[str, str]) -> Answer:
             runs.experiments = left.experiments
             notes.append(left.note)
             console.print(left.line, markup=False, soft_wrap=True)
+        _write_due(point, runs.experiments)
         experiment.kept = resume.of_earlier_attempt(experiment, point.sweep_id)
+        # One experiment, however often its job was put back into the queue.
+        for made in [*experiment.kept, *experiment.before]:
+            if made.sweep_id == point.sweep_id:
+                experiment.id = made.experiment_id
         notes += runs.plan_needs()
         with SweepProgress(len(runs.all), console) as progress:
             runs.execute(kept, progress)
@@ -112,6 +119,24 @@ def _plan(runs: Runs, experiment: Experiment, notes: list[str]) -> None:
         experiment.plan, experiment.refused = None, (Status.INVALID_CONFIG, str(error))
     except WorkerDied as death:
         experiment.plan, experiment.refused = None, (Status.INVALID_CONFIG, told(death))
+
+
+def _write_due(point: Point, left: Sequence[Experiment]) -> None:
+    """Nothing where it is not known yet, or where there is no plan to run. Raises ``DocumentError``."""
+    if any(experiment.plan is None for experiment in left):
+        return
+    names = [variant.name for experiment in left if experiment.plan for variant in experiment.plan.variants]
+    document = {"sweep_id": point.sweep_id, "variants": names}
+    write_text(point.folder / DUE_FILE, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def due(folder: Path, sweep_id: str) -> list[str] | None:
+    """The variants that the job of this sweep was to run; None where it did not come to say."""
+    try:
+        found = json.loads((folder / DUE_FILE).read_text(encoding="utf-8"))
+        return list(found["variants"]) if found["sweep_id"] == sweep_id else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def write(answer: Answer, folder: Path) -> None:

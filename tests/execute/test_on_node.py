@@ -57,6 +57,8 @@ def test_a_job_leaves_results_and_its_answer_and_nothing_else(ended: tuple[Path,
     assert read is not None and read.ended and replace(read, ended="") == answer
     assert on_node.read(point.folder, "another sweep") is None
     made = left(point)
+    assert set(answer.results) == {one.id for one in made.values()}
+    assert on_node.due(point.folder, "sweep-1") == ["fp32", "fp16"] and on_node.due(point.folder, "another") is None
     assert {name: one.status for name, one in made.items()} == dict.fromkeys(("fp32", "fp16"), Status.PASSED)
     assert all(one.environment["job"] == JOB for one in made.values())
     assert not spool.sweeps(folder) and not list(folder.rglob("mlruns"))
@@ -69,7 +71,22 @@ def test_a_second_attempt_keeps_what_the_first_had_finished(point: Point, tmp_pa
     after = left(point)
     assert answer.exit_code == PASSED
     assert after["fp32"].id == before["fp32"].id and after["fp16"].id != before["fp16"].id
+    assert {one.experiment_id for one in after.values()} == {before["fp32"].experiment_id}, "it is one experiment"
+    assert set(answer.results) == {one.id for one in after.values()}
     assert after["fp16"].metrics["speedup"] > 0, "the baseline of the first attempt counts"
+
+
+def test_a_second_attempt_that_resumes_is_the_same_experiment(
+    point: Point, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = left(point)
+    (point.folder / "fp16" / document.FILE_NAME).unlink()
+    point.config.resume = True
+    point.config.tracking.enabled = False
+    on_node.run_one(point, tmp_path, JOB)
+    assert on_node.due(point.folder, "sweep-1") == ["fp16"]
+    assert {one.experiment_id for one in left(point).values()} == {before["fp32"].experiment_id}
 
 
 def test_what_another_sweep_left_in_the_folder_is_not_kept(point: Point) -> None:

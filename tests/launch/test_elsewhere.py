@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from runner.config.errors import ConfigError
 from runner.config.points import Point
+from runner.config.schema import Gpu
+from runner.execute import on_node
 from runner.execute.on_node import Answer
 from runner.launch import elsewhere
 from runner.launch.cluster import Ended
@@ -144,6 +147,46 @@ def test_a_lost_job_is_told_where_all_its_results_are_there(tmp_path: Path, caps
     said = capsys.readouterr().out
     assert "Slurm job 1_0 was lost: NODE_FAIL" in said and "a defect" in said
     assert set(statuses(tmp_path).values()) == {Status.PASSED}
+
+
+def test_a_lost_job_leaves_the_results_of_an_earlier_sweep(tmp_path: Path) -> None:
+    (point,) = points(tmp_path, 1)
+    leave(point, "fp32", sweep_id="an earlier one")
+    lost = Ended(point, None, "Slurm job 1_0 was lost: TIMEOUT")
+    assert elsewhere.run([point], (), SWEEP_ID, Scripted([lambda: [lost]])) == 1
+    assert statuses(tmp_path) == {"0/fp32": Status.PASSED, "0/fp16": Status.RUNTIME_ERROR}
+    assert document.read(point.folder / "fp32" / document.FILE_NAME).sweep_id == "an earlier one"
+
+
+def due(point: Point, *variants: str) -> None:
+    """What a job writes before it runs."""
+    point.folder.mkdir(exist_ok=True)
+    text = json.dumps({"sweep_id": SWEEP_ID, "variants": variants})
+    (point.folder / on_node.DUE_FILE).write_text(text)
+
+
+def test_a_lost_job_that_resumed_costs_what_was_due(tmp_path: Path) -> None:
+    first, second, third = points(tmp_path, 3)
+    for point in (first, second, third):
+        point.config.resume = True
+    due(first, "fp16")
+    due(second)
+
+    def all_are_lost() -> list[Ended]:
+        return [Ended(point, None, f"job {point.number} was lost") for point in (first, second, third)]
+
+    assert elsewhere.run([first, second, third], (), SWEEP_ID, Scripted([all_are_lost])) == 1
+    # What the third was to run nobody knows, and it stands as a whole.
+    assert statuses(tmp_path) == {"0/fp16": Status.RUNTIME_ERROR, "2": Status.RUNTIME_ERROR}
+
+
+def test_a_lost_job_is_filed_with_the_gpu_that_was_asked_for(tmp_path: Path) -> None:
+    (point,) = points(tmp_path, 1, ("fp32",))
+    point.config.gpu = Gpu(name="auto", backend="auto")
+    elsewhere.run([point], (), SWEEP_ID, Scripted([lambda: [Ended(point, None, "lost")]]))
+    made = document.read(point.folder / "fp32" / document.FILE_NAME)
+    assert (made.gpu, made.backend, made.params["gpu"], made.params["backend"]) == ("auto",) * 4
+    assert "target" not in made.environment
 
 
 def test_an_answer_whose_results_stay_invisible_is_a_lost_job(
