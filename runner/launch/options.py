@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from runner.config.errors import ConfigError, choose_from
-from runner.config.secrets import redact_text
+from runner.config.secrets import redact_config, redact_text
 
 T = TypeVar("T")
 _WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
@@ -22,19 +22,25 @@ def read(kind: type[T], launcher: str, given: Mapping[str, Any]) -> T:
     known = list(kinds)
     for key, value in given.items():
         plain = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+        shown = _shown(key, plain)
         if key not in known:
             raise ConfigError(
-                f"hydra.launcher.{key}={plain}: hydra/launcher={launcher} has no such option; {choose_from(key, known)}"
+                f"hydra.launcher.{key}={shown}: hydra/launcher={launcher} has no such option; {choose_from(key, known)}"
             )
         try:
             schema = OmegaConf.merge(schema, {key: plain})
         except OmegaConfBaseException as error:
-            shown = redact_text(str(plain))
             raise ConfigError(f"hydra.launcher.{key}={shown}: must be {_expected(kinds[key], key, shown)}") from error
     assert isinstance(schema, DictConfig)
     made: Any = OmegaConf.to_object(schema)
     assert isinstance(made, kind)
     return made
+
+
+def _shown(key: str, value: Any) -> str:
+    """The value without secrets; all of it is one where the key says so."""
+    masked = redact_config({key: value})[key]
+    return redact_text(str(masked))
 
 
 def _expected(kind: Any, key: str, shown: str) -> str:

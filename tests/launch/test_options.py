@@ -35,6 +35,15 @@ def test_a_wrong_option_is_named_with_what_is_allowed(kind: type, given: dict[st
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    "given", [{"password": "hunter2"}, {"adress": "http://u:hunter2@h"}, {"mem_gb": "a://u:hunter2@h"}]
+)
+def test_an_error_holds_no_secret(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"\*\*\*") as caught:
+        options.read(Slurm, "it", given)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_number_that_is_too_small() -> None:
     options.at_least("timeout_min", None, 1)
     with pytest.raises(ConfigError, match=r"hydra\.launcher\.timeout_min=0: must be at least 1"):
