@@ -115,10 +115,14 @@ def _plan(runs: Runs, experiment: Experiment, notes: list[str]) -> None:
     """A device that is not as the experiment needs it is the experiment's own affair: others have other nodes."""
     try:
         notes.append(runs.plan(experiment))
-    except (ConfigError, WorkerTimeout) as error:
+    except ConfigError as error:
         experiment.plan, experiment.refused = None, (Status.INVALID_CONFIG, str(error))
+    except WorkerTimeout as error:  # the node's fault, not the configuration's
+        experiment.plan, experiment.refused = None, (Status.RUNTIME_ERROR, str(error))
     except WorkerDied as death:
-        experiment.plan, experiment.refused = None, (Status.INVALID_CONFIG, told(death))
+        # One that says itself what it lacks has no exit code: the experiment asks for what the node has not.
+        status = Status.INVALID_CONFIG if death.code is None else Status.RUNTIME_ERROR
+        experiment.plan, experiment.refused = None, (status, told(death))
 
 
 def _write_due(point: Point, left: Sequence[Experiment]) -> None:

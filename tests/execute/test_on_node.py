@@ -12,10 +12,12 @@ from runner.config.points import Point
 from runner.execute import on_node, planning, resume
 from runner.execute.on_node import Answer
 from runner.execute.planning import Experiment
+from runner.execute.runs import Runs
 from runner.exit_codes import FAILED, PASSED
 from runner.record import spool
 from runner.result import document
 from runner.result.model import Result, Status
+from runner.worker.client import WorkerDied, WorkerTimeout
 from tests.kernels.plans import HOST, config
 
 JOB = {"launcher": "slurm", "id": "7_0", "node": "node1", "log": "/logs/7_0.out"}
@@ -103,3 +105,19 @@ def test_a_gpu_that_the_node_has_not_refuses_the_experiment(point: Point, tmp_pa
     assert answer.exit_code == FAILED
     (made,) = left(point).values()
     assert made.status is Status.INVALID_CONFIG and made.variant == ""
+
+
+@pytest.mark.parametrize(
+    "raised", [WorkerDied("the worker was killed by SIGSEGV", "", -11), WorkerTimeout("no answer within 120 s")]
+)
+def test_a_node_whose_device_cannot_be_opened_is_no_bad_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception
+) -> None:
+    def broken(runs: Runs, experiment: Experiment) -> str:
+        raise raised
+
+    monkeypatch.setattr(Runs, "plan", broken)
+    answer = on_node.run_one(point_in(tmp_path), tmp_path, JOB)
+    assert answer.exit_code == FAILED
+    (made,) = left(point_in(tmp_path)).values()
+    assert made.status is Status.RUNTIME_ERROR and str(raised) in made.message
