@@ -67,7 +67,7 @@ def _run(cfg: DictConfig) -> dict[str, Any]:
     if single:
         points = [] if reason else [point]
         skipped = [Skipped(point.shown, reason)] if reason else []
-        code = command.run(points, skipped, point.sweep_id)
+        code = command.run(points, skipped, point.sweep_id, point.folder)
         _drop_empty(folder)
         return {"exit_code": int(code)}
     if reason:

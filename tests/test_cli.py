@@ -71,6 +71,14 @@ def test_a_sweep(run: Any, calls: Calls, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".hydra")) and not list(tmp_path.rglob("*.log"))
 
 
+def test_the_folder_of_a_command_is_a_sweeps_or_its_only_points(run: Any, calls: Calls, tmp_path: Path) -> None:
+    below = tmp_path / "multirun"
+    assert run("kernel=toy", f"hydra.run.dir={below}/day/one") == 0
+    assert run("kernel=toy", f"hydra.sweep.dir={tmp_path}/all", "-m") == 0
+    assert calls.folders == [below / "day" / "one", tmp_path / "all"]
+    assert [point.folder for point in calls.points] == [below / "day" / "one", tmp_path / "all" / "0"]
+
+
 def test_a_study_with_points_of_its_own_needs_no_m(run: Any, calls: Calls) -> None:
     assert run("experiments=together") == 0
     assert len(calls.points) == 10

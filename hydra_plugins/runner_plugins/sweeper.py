@@ -40,7 +40,9 @@ class StudySweeper(Sweeper):
         # By what it can do, not by its class: Hydra's plugin scan may have loaded that a second time.
         launch_points = getattr(self.launcher, "launch_points", None)
         if launch_points is not None:
-            return int(launch_points(planned.points, planned.skipped, planned.sweep_id))
+            return int(launch_points(planned.points, planned.skipped, planned.sweep_id, planned.folder))
         from runner.launch import foreign
 
-        return foreign.run(planned.points, planned.skipped, planned.sweep_id, self.launcher, self._batch)
+        return foreign.run(
+            planned.points, planned.skipped, planned.sweep_id, planned.folder, self.launcher, self._batch
+        )

@@ -30,9 +30,12 @@ from runner.result.model import Status
 from runner.worker.client import WorkerDied, WorkerTimeout
 
 
-def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, lanes: Lanes | None = None) -> int:
+def run(
+    points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, folder: Path, lanes: Lanes | None = None
+) -> int:
     """Runs a whole command and returns its exit code. Never raises for what an experiment does.
 
+    ``folder``: the whole command's, a sweep's or the only point's own.
     ``lanes``: who runs the experiments; None = one after another, on the devices that they name.
     """
     experiments = [Experiment(point) for point in points]
@@ -40,7 +43,7 @@ def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, lane
         from runner.execute.dry_run import show
 
         return show(experiments, skipped)
-    return Command(experiments, skipped, sweep_id, lanes or InTurn()).run()
+    return Command(experiments, skipped, sweep_id, folder, lanes or InTurn()).run()
 
 
 @dataclass
@@ -50,6 +53,7 @@ class Command:
     experiments: list[Experiment]
     skipped: Sequence[Skipped]
     sweep_id: str
+    folder: Path
     lanes: Lanes
     console: Console = field(default_factory=lambda: Terminal(highlight=False))
     _runs: Runs = field(init=False)
@@ -88,7 +92,7 @@ class Command:
     def _plan(self) -> None:
         notes = [self._runs.plan(experiment) for experiment in self.experiments]
         if resume.asked(self.experiments[0].config):
-            left = resume.left(self.experiments, folder_of_command(self._points()))
+            left = resume.left(self.experiments, self.folder)
             self.console.print(left.line, markup=False, soft_wrap=True)
             self._runs.experiments = left.experiments
         notes += self._runs.plan_needs()
@@ -99,7 +103,7 @@ class Command:
         return [experiment.point for experiment in self._runs.experiments]
 
     def _run_all(self) -> int:
-        runs, folder = self._runs, folder_of_command(self._points())
+        runs, folder = self._runs, self.folder
         recorder = Recorder(
             runs.experiments[0].config.tracking, folder, begin(self.sweep_id, self._points()), project_dir()
         )
@@ -157,10 +161,3 @@ def keep_evidence(folder: Path, experiments: Sequence[Experiment], console: Cons
         keep(folder, experiments)
     except DocumentError as error:  # a full disk, say: the results themselves will tell
         console.print(f"no evidence: {error}", markup=False, soft_wrap=True)
-
-
-def folder_of_command(points: Sequence[Point]) -> Path:
-    """The folder of the whole command: a sweep's, or the single job's own."""
-    folders = {point.folder for point in points}
-    first = points[0].folder
-    return first.parent if len(folders) > 1 or "multirun" in first.parts else first

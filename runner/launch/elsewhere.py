@@ -34,14 +34,15 @@ LOOK_S = 0.5
 """It is looked for this often."""
 
 
-def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, cluster: Cluster) -> int:
-    """Runs the points through ``cluster``; the exit code. Raises ``ConfigError`` where it refuses them.
+def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, folder: Path, cluster: Cluster) -> int:
+    """Runs the points through ``cluster``; the exit code. ``folder`` is the sweep's.
+    Raises ``ConfigError`` where it refuses them.
 
     A dry run and estimates that are arithmetic alone need no cluster.
     """
     if not points or points[0].config.dry_run or all(map(_is_arithmetic, points)):
-        return command.run(points, skipped, sweep_id)
-    return _Elsewhere(points, skipped, sweep_id, cluster).run()
+        return command.run(points, skipped, sweep_id, folder)
+    return _Elsewhere(points, skipped, sweep_id, folder, cluster).run()
 
 
 def _is_arithmetic(point: Point) -> bool:
@@ -53,6 +54,7 @@ class _Elsewhere:
     points: Sequence[Point]
     skipped: Sequence[Skipped]
     sweep_id: str
+    folder: Path
     cluster: Cluster
     console: Console = field(default_factory=lambda: Terminal(highlight=False))
     _refused: list[tuple[Result, Path]] = field(default_factory=list)
@@ -76,22 +78,22 @@ class _Elsewhere:
                 locate(tracking.uri, project_dir())
         except TrackingUnavailable as error:
             return command.refuse([str(error)])
-        folder = self.points[0].folder.parent
         # First the marker: whatever happens to this process, runner.sync finds what the jobs leave.
-        recorder = Recorder(tracking, folder, command.begin(self.sweep_id, self.points), project_dir())
+        recorder = Recorder(tracking, self.folder, command.begin(self.sweep_id, self.points), project_dir())
         try:
-            self._line(self.cluster.submit(self.points, folder))
+            try:
+                self._line(self.cluster.submit(self.points, self.folder))
+            except ConfigError:
+                self._unmark()
+                raise
             ending = self._collect(recorder)
-        except ConfigError:
-            self._unmark(folder)
-            raise
         finally:
             self.cluster.close()
         return self._end(recorder, ending)
 
-    def _unmark(self, folder: Path) -> None:
+    def _unmark(self) -> None:
         """Nothing has run: there is no sweep to be filed."""
-        (folder / spool.SWEEP_FILE).unlink(missing_ok=True)
+        (self.folder / spool.SWEEP_FILE).unlink(missing_ok=True)
 
     def _line(self, text: str) -> None:
         if text:
@@ -165,12 +167,12 @@ class _Elsewhere:
         if not recorder.results and self._refused and not self._lost and ending == Ending():
             for _, folder in self._refused:
                 (folder / document.FILE_NAME).unlink()
-            self._unmark(recorder.folder)
+            self._unmark()
             return command.refuse([made.message for made, _ in self._refused])
         for held in self._refused:
             recorder.add(*held)
         if not recorder.results and ending == Ending():
-            self._unmark(recorder.folder)
+            self._unmark()
             return self._code
         recorder.results.sort(key=lambda made: self._order[made.id])
         return max(close(recorder, self.points, ending, self.console), self._code)

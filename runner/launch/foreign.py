@@ -20,10 +20,15 @@ from runner.launch.cluster import Ended
 
 
 def run(
-    points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, launcher: Launcher, batch: int | None
+    points: Sequence[Point],
+    skipped: Sequence[Skipped],
+    sweep_id: str,
+    folder: Path,
+    launcher: Launcher,
+    batch: int | None,
 ) -> int:
     """The exit code. ``batch``: jobs that the launcher gets at a time; None = all."""
-    return elsewhere.run(points, skipped, sweep_id, HydraCluster(launcher, sweep_id, batch))
+    return elsewhere.run(points, skipped, sweep_id, folder, HydraCluster(launcher, sweep_id, batch))
 
 
 class HydraCluster:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from runner.config.points import Point, Skipped
@@ -19,8 +20,10 @@ class Gpus:
     devices: list[int] | None = None
 
 
-def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, given: Mapping[str, Any]) -> int:
+def run(
+    points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, folder: Path, given: Mapping[str, Any]
+) -> int:
     """The exit code. Raises ``ConfigError``."""
     chosen = options.read(Gpus, "gpus", given)
     devices = choose(chosen.devices, on_host=all(point.config.gpu.backend == "host" for point in points))
-    return command.run(points, skipped, sweep_id, SideBySide(devices))
+    return command.run(points, skipped, sweep_id, folder, SideBySide(devices))

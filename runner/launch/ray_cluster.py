@@ -47,11 +47,13 @@ class Ray:
     features: dict[str, str] | None = None
 
 
-def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, given: Mapping[str, Any]) -> int:
+def run(
+    points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, folder: Path, given: Mapping[str, Any]
+) -> int:
     """The exit code. Raises ``ConfigError``."""
     chosen = options.read(Ray, "ray", given)
     options.at_least("num_cpus", chosen.num_cpus, 0)
-    return elsewhere.run(points, skipped, sweep_id, RayCluster(chosen))
+    return elsewhere.run(points, skipped, sweep_id, folder, RayCluster(chosen))
 
 
 def on_node_of_ray(job: NodeJob) -> None:

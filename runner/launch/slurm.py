@@ -57,12 +57,14 @@ class Slurm:
     sbatch: dict[str, Any] | None = None
 
 
-def run(points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, given: Mapping[str, Any]) -> int:
+def run(
+    points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, folder: Path, given: Mapping[str, Any]
+) -> int:
     """The exit code. Raises ``ConfigError``."""
     chosen = options.read(Slurm, "slurm", given)
     for key, least in (("timeout_min", 1), ("cpus_per_task", 1), ("mem_gb", 0.001), ("array_parallelism", 1)):
         options.at_least(key, getattr(chosen, key), least)
-    return elsewhere.run(points, skipped, sweep_id, SlurmCluster(chosen))
+    return elsewhere.run(points, skipped, sweep_id, folder, SlurmCluster(chosen))
 
 
 class SlurmJob(NodeJob):

@@ -20,16 +20,19 @@ class Calls:
     points: list[Point] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     sweep_ids: list[str] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    """Of the whole commands."""
     single: list[Point] = field(default_factory=list)
     code: int = 0
     raises: BaseException | None = None
 
-    def run(self, points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str) -> int:
+    def run(self, points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, folder: Path) -> int:
         if self.raises is not None:
             raise self.raises
         self.points += points
         self.skipped += skipped
         self.sweep_ids.append(sweep_id)
+        self.folders.append(folder)
         return self.code
 
     def run_one(self, point: Point, sweep_folder: Path, job: Mapping[str, str]) -> Answer:

@@ -102,7 +102,7 @@ def test_results_stand_in_the_order_of_the_sweep_whatever_ends_first(tmp_path: P
         return [passed(second), passed(first)]
 
     cluster = Scripted([both])
-    assert elsewhere.run([first, second], (), SWEEP_ID, cluster) == 0
+    assert elsewhere.run([first, second], (), SWEEP_ID, tmp_path, cluster) == 0
     assert cluster.closed and not cluster.cancelled
     assert spool.read_sweep(tmp_path).status is SweepStatus.FINISHED
     rows = table(tmp_path).splitlines()[1:]
@@ -120,7 +120,7 @@ def test_a_lost_job_costs_what_it_had_not_finished(tmp_path: Path, capsys: pytes
         (second.folder / "fp16" / document.FILE_NAME).unlink()
         return [passed(first), Ended(second, None, "Slurm job 1_1 was lost: CANCELLED", {"launcher": "slurm"})]
 
-    assert elsewhere.run([first, second], (), SWEEP_ID, Scripted([one_is_lost])) == 1
+    assert elsewhere.run([first, second], (), SWEEP_ID, tmp_path, Scripted([one_is_lost])) == 1
     assert statuses(tmp_path) == {
         "0/fp32": Status.PASSED,
         "0/fp16": Status.PASSED,
@@ -143,7 +143,7 @@ def test_a_lost_job_is_told_where_all_its_results_are_there(tmp_path: Path, caps
         leave(second, "fp32", "fp16")
         return [Ended(first, None, "Slurm job 1_0 was lost: NODE_FAIL"), Ended(second, Answer(SWEEP_ID, 1, "a defect"))]
 
-    assert elsewhere.run([first, second], (), SWEEP_ID, Scripted([both_are_whole])) == 1
+    assert elsewhere.run([first, second], (), SWEEP_ID, tmp_path, Scripted([both_are_whole])) == 1
     said = capsys.readouterr().out
     assert "Slurm job 1_0 was lost: NODE_FAIL" in said and "a defect" in said
     assert set(statuses(tmp_path).values()) == {Status.PASSED}
@@ -153,7 +153,7 @@ def test_a_lost_job_leaves_the_results_of_an_earlier_sweep(tmp_path: Path) -> No
     (point,) = points(tmp_path, 1)
     leave(point, "fp32", sweep_id="an earlier one")
     lost = Ended(point, None, "Slurm job 1_0 was lost: TIMEOUT")
-    assert elsewhere.run([point], (), SWEEP_ID, Scripted([lambda: [lost]])) == 1
+    assert elsewhere.run([point], (), SWEEP_ID, tmp_path, Scripted([lambda: [lost]])) == 1
     assert statuses(tmp_path) == {"0/fp32": Status.PASSED, "0/fp16": Status.RUNTIME_ERROR}
     assert document.read(point.folder / "fp32" / document.FILE_NAME).sweep_id == "an earlier one"
 
@@ -175,7 +175,7 @@ def test_a_lost_job_that_resumed_costs_what_was_due(tmp_path: Path) -> None:
     def all_are_lost() -> list[Ended]:
         return [Ended(point, None, f"job {point.number} was lost") for point in (first, second, third)]
 
-    assert elsewhere.run([first, second, third], (), SWEEP_ID, Scripted([all_are_lost])) == 1
+    assert elsewhere.run([first, second, third], (), SWEEP_ID, tmp_path, Scripted([all_are_lost])) == 1
     # What the third was to run nobody knows, and it stands as a whole.
     assert statuses(tmp_path) == {"0/fp16": Status.RUNTIME_ERROR, "2": Status.RUNTIME_ERROR}
 
@@ -183,7 +183,7 @@ def test_a_lost_job_that_resumed_costs_what_was_due(tmp_path: Path) -> None:
 def test_a_lost_job_is_filed_with_the_gpu_that_was_asked_for(tmp_path: Path) -> None:
     (point,) = points(tmp_path, 1, ("fp32",))
     point.config.gpu = Gpu(name="auto", backend="auto")
-    elsewhere.run([point], (), SWEEP_ID, Scripted([lambda: [Ended(point, None, "lost")]]))
+    elsewhere.run([point], (), SWEEP_ID, tmp_path, Scripted([lambda: [Ended(point, None, "lost")]]))
     made = document.read(point.folder / "fp32" / document.FILE_NAME)
     assert (made.gpu, made.backend, made.params["gpu"], made.params["backend"]) == ("auto",) * 4
     assert "target" not in made.environment
@@ -200,7 +200,7 @@ def test_an_answer_whose_results_stay_invisible_is_a_lost_job(
         leave(point, "fp32")
         return [Ended(point, Answer(SWEEP_ID, 0, results=["0-fp32", "0-fp16"]))]
 
-    assert elsewhere.run([point], (), SWEEP_ID, Scripted([one_is_missing])) == 1
+    assert elsewhere.run([point], (), SWEEP_ID, tmp_path, Scripted([one_is_missing])) == 1
     assert "job 0 ended, and 1 of its 2 results are not in" in capsys.readouterr().out
     assert statuses(tmp_path) == {"0/fp32": Status.PASSED, "0/fp16": Status.RUNTIME_ERROR}
 
@@ -210,7 +210,7 @@ def test_results_that_become_visible_late_are_waited_for(tmp_path: Path, monkeyp
     leave(point, "fp32")
     monkeypatch.setattr("runner.launch.elsewhere.time.sleep", lambda seconds: leave(point, "fp16"))
     ended = Ended(point, Answer(SWEEP_ID, 0, results=["0-fp32", "0-fp16"]))
-    assert elsewhere.run([point], (), SWEEP_ID, Scripted([lambda: [ended]])) == 0
+    assert elsewhere.run([point], (), SWEEP_ID, tmp_path, Scripted([lambda: [ended]])) == 0
     assert set(statuses(tmp_path)) == {"0/fp32", "0/fp16"}
 
 
@@ -224,7 +224,7 @@ def test_where_every_experiment_is_refused_nothing_is_left_to_be_filed(
             leave_refused(point)
         return [Ended(point, Answer(SWEEP_ID, 1)) for point in made]
 
-    assert elsewhere.run(made, (), SWEEP_ID, Scripted([refused])) == 2
+    assert elsewhere.run(made, (), SWEEP_ID, tmp_path, Scripted([refused])) == 2
     assert capsys.readouterr().err == "error: gpu=b200: not here\n"
     assert not spool.results(tmp_path) and not spool.sweeps(tmp_path)
 
@@ -237,7 +237,7 @@ def test_a_refused_experiment_among_others_is_a_result(tmp_path: Path) -> None:
         leave(second, "fp32", "fp16")
         return [Ended(first, Answer(SWEEP_ID, 1)), passed(second)]
 
-    assert elsewhere.run([first, second], (), SWEEP_ID, Scripted([mixed])) == 1
+    assert elsewhere.run([first, second], (), SWEEP_ID, tmp_path, Scripted([mixed])) == 1
     assert set(statuses(tmp_path)) == {"0", "1/fp32", "1/fp16"}
     assert table(tmp_path).count("INVALID_CONFIG") == 1
 
@@ -261,8 +261,21 @@ def test_a_cluster_that_refuses_leaves_no_sweep(tmp_path: Path) -> None:
         point.folder.mkdir()
     cluster = Scripted([], refuses="hydra.launcher.partition=nope: no such partition")
     with pytest.raises(ConfigError, match="no such partition"):
-        elsewhere.run(made, (), SWEEP_ID, cluster)
+        elsewhere.run(made, (), SWEEP_ID, tmp_path, cluster)
     assert cluster.closed and not spool.sweeps(tmp_path)
+
+
+def test_what_is_refused_after_jobs_have_run_leaves_the_sweep_to_be_filed(tmp_path: Path) -> None:
+    (point,) = points(tmp_path, 1)
+
+    def broken() -> list[Ended]:
+        leave(point, "fp32")
+        raise ConfigError("the store has gone")
+
+    cluster = Scripted([broken])
+    with pytest.raises(ConfigError, match="the store has gone"):
+        elsewhere.run([point], (), SWEEP_ID, tmp_path, cluster)
+    assert cluster.cancelled and spool.read_sweep(tmp_path).status is SweepStatus.FAILED
 
 
 def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_finished(tmp_path: Path) -> None:
@@ -273,7 +286,7 @@ def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_finished(tmp_path: Path) -> N
         raise KeyboardInterrupt
 
     cluster = Scripted([interrupted])
-    assert elsewhere.run([first, second], (), SWEEP_ID, cluster) == 130
+    assert elsewhere.run([first, second], (), SWEEP_ID, tmp_path, cluster) == 130
     assert cluster.cancelled and cluster.closed
     assert spool.read_sweep(tmp_path).status is SweepStatus.KILLED
     assert len(table(tmp_path).splitlines()) == 2
@@ -284,6 +297,6 @@ def test_resume_counts_what_all_jobs_found(tmp_path: Path, capsys: pytest.Captur
     for point in made:
         point.config.resume = True
     answers = [passed(made[0], there=2, to_run=0), passed(made[1], there=2, to_run=0)]
-    assert elsewhere.run(made, (), SWEEP_ID, Scripted([lambda: answers])) == 0
+    assert elsewhere.run(made, (), SWEEP_ID, tmp_path, Scripted([lambda: answers])) == 0
     assert "4 results are there already, 0 are left to run" in capsys.readouterr().out
     assert not spool.sweeps(tmp_path)
