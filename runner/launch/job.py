@@ -6,12 +6,12 @@ import os
 import socket
 import sys
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner.config.points import Point
-from runner.config.secrets import redact_text
-from runner.execute import on_node
+from runner.config.secrets import redact_overrides, redact_text, redact_uri
+from runner.execute import on_node, resume
 from runner.execute.on_node import Answer
 from runner.exit_codes import FAILED
 
@@ -22,6 +22,19 @@ CARRIED = ("RUNNER_CACHE", "RUNNER_LOCKS", "RUNNER_NSYS", "CXX", "CUDA_HOME")
 def carried() -> dict[str, str]:
     """Those of them that are set here."""
     return {name: os.environ[name] for name in CARRIED if name in os.environ}
+
+
+def for_node(point: Point) -> Point:
+    """The point without the secrets of ``tracking.uri``: results are filed by who submits. Where earlier results are
+    looked up on the node (``resume``, ``retry``, an estimate by measured times) it needs them."""
+    config = point.config
+    if resume.asked(config) or config.kernel.kind == "estimate":
+        return point
+    tracking = replace(config.tracking, uri=redact_uri(config.tracking.uri))
+    lines = [
+        redact_overrides([line])[0] if line.lstrip("+").startswith("tracking") else line for line in point.overrides
+    ]
+    return replace(point, config=replace(config, tracking=tracking), overrides=tuple(lines))
 
 
 @dataclass

@@ -23,7 +23,7 @@ from runner.config.points import Point, Skipped
 from runner.execute import on_node
 from runner.launch import elsewhere, options
 from runner.launch.cluster import Ended
-from runner.launch.job import NodeJob, carried
+from runner.launch.job import NodeJob, carried, for_node
 
 LOG_FILE = "job.log"
 """In the point's folder: what the job printed."""
@@ -90,7 +90,7 @@ class RayCluster:
         task = self._ray.remote(max_retries=RETRIES)(on_node_of_ray)
         for point, needs in zip(points, asked, strict=True):
             reference = task.options(name=f"runner {point.number}", **needs).remote(
-                NodeJob(point, folder, working, variables)
+                NodeJob(for_node(point), folder, working, variables)
             )
             self._tasks[reference] = point
         nodes = sum(1 for node in self._ray.nodes() if node["Alive"])

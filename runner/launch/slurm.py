@@ -23,14 +23,14 @@ from runner.execute import on_node
 from runner.execute.on_node import Answer
 from runner.launch import elsewhere, options, slurm_client
 from runner.launch.cluster import Ended
-from runner.launch.job import NodeJob
+from runner.launch.job import NodeJob, for_node
 from runner.launch.slurm_client import JobState, SlurmError
 
 if TYPE_CHECKING:
     import submitit
 
 FOLDER = "slurm"
-"""Below the sweep's folder: what was submitted, and the jobs' logs."""
+"""Below the sweep's folder, by the sweep's id: what was submitted, and the jobs' logs."""
 GRACE_S = 20.0
 """A file written on a node is seen here after this at the latest."""
 LEAST_S, MOST_S = 1.0, 30.0
@@ -127,8 +127,9 @@ class SlurmCluster:
             largest = slurm_client.largest_array()
         except SlurmError as error:
             raise ConfigError(f"hydra/launcher=slurm: {error}") from error
-        self._folder = folder / FOLDER
-        self._folder.mkdir(mode=0o700, exist_ok=True)  # jobs carry what the config holds, variables included
+        self._folder = folder / FOLDER / points[0].sweep_id
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o700)  # jobs carry what the config holds, variables included
         try:
             for kind, members in kinds.items():
                 for first in range(0, len(members), largest):
@@ -188,7 +189,7 @@ class SlurmCluster:
         assert self._folder is not None
         executor = submitit.SlurmExecutor(self._folder)
         working = os.getcwd()
-        jobs = [SlurmJob(point, folder, working) for point in points]
+        jobs = [SlurmJob(for_node(point), folder, working) for point in points]
         said = io.StringIO()
         try:
             # What sbatch says is an error of ours to report; submitit prints it too.
@@ -238,6 +239,8 @@ class SlurmCluster:
         self._look()
         now = time.monotonic()
         found = [one for name, task in list(self._tasks.items()) for one in self._ended(name, task, now)]
+        # What is taken for lost must not come back: a job of a failed node would be put into the queue again.
+        self._scancel([one.job["id"] for one in found if one.answer is None])
         if found:
             self._changed = now
         return found
@@ -271,8 +274,6 @@ class SlurmCluster:
             task.gone_since = task.gone_since or now
             if now - task.gone_since < GRACE_S:
                 return
-            if state.reason in slurm_client.HOPELESS:
-                self._scancel([name])
         del self._tasks[name]
         yield self._answered(name, task, state, answer)
 
@@ -305,7 +306,7 @@ class SlurmCluster:
                 slurm_client.ask("scancel", *names)
 
     def close(self) -> None:
-        """Removes what was submitted, which may hold secrets; scripts and logs stay."""
+        """Removes what this sweep submitted, which may hold secrets; scripts and logs stay."""
         if self._folder is None:
             return
         for path in self._folder.rglob("*.pkl"):
