@@ -87,6 +87,8 @@ class SideBySide:
                 except BaseException as error:  # Ctrl-C here, or whatever one of them raised
                     failure = failure or error
                     self.discard()
+            # While the threads live: a worker ends with the thread that started it.
+            self.close()
         if failure is not None:
             raise failure
 
@@ -96,7 +98,11 @@ class SideBySide:
             self._lanes[device].pool.close()  # its worker would keep memory of a device that another one uses now
         if experiment.plan is not None and experiment.devices:
             self._put_on(experiment, taken)
-        work(experiment, lane)
+        try:
+            work(experiment, lane)
+        finally:
+            if len(taken) > 1:
+                lane.pool.close()  # for the same reason: the others are free for another experiment now
 
     def _put_on(self, experiment: Experiment, taken: tuple[int, ...]) -> None:
         plan = experiment.plan

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,49 @@ def test_an_experiment_of_two_devices_waits_until_both_are_free(two: SideBySide)
     made = [experiment(0), experiment(1, devices=2), experiment(2)]
     two.run(made, work, lambda one, whole: order.append(one.point.number))
     assert order == [0, 1, 2]
+
+
+@dataclass
+class Pool:
+    """A pool of workers that notes when it is closed, and whether the threads of the lanes lived then."""
+
+    closed: list[tuple[int, bool]]
+    device: int
+
+    def close(self) -> None:
+        lives = any(thread.name.startswith("lane") for thread in threading.enumerate())
+        self.closed.append((self.device, lives))
+
+
+@pytest.fixture
+def closed(two: SideBySide, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    noted: list[tuple[int, bool]] = []
+    for device, lane in two._lanes.items():
+        monkeypatch.setattr(lane, "pool", Pool(noted, device))
+    return noted
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_worker_on_several_devices_ends_before_they_are_free(
+    two: SideBySide, closed: list[tuple[int, bool]], fails: bool
+) -> None:
+    def work(one: Experiment, lane: Lane) -> None:
+        closed.append((-1, True))
+        if fails:
+            raise ValueError("broken")
+
+    free: list[int] = []
+    with pytest.raises(ValueError, match="broken") if fails else contextlib.nullcontext():
+        two.run([experiment(0, devices=2)], work, lambda one, whole: free.append(len(closed)))
+    # The second device's own worker, the work, the worker on both.
+    assert [device for device, _ in closed[:3]] == [1, -1, 0] and free == [3]
+
+
+def test_workers_are_asked_to_end_while_the_threads_that_started_them_live(
+    two: SideBySide, closed: list[tuple[int, bool]]
+) -> None:
+    two.run([experiment(0), experiment(1)], lambda one, lane: None, lambda one, whole: None)
+    assert sorted(closed) == [(0, True), (1, True)]
 
 
 def test_what_one_raises_ends_the_others_and_comes_out(two: SideBySide) -> None:
