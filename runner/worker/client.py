@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runner.worker import protocol
+from runner.worker.locks import ASK_S
 
 START_S = 120.0
 """A worker must report within this; opening a CUDA context on a machine with many GPUs takes seconds."""
@@ -25,8 +26,8 @@ STOP_S = 60.0
 
 LOG_BYTES = 8000
 """Of a worker's stderr, its end: what explains how it ended."""
-FOREVER = float("inf")
-"""While a worker waits for a lock, silence means nothing."""
+WAIT_S = 12 * ASK_S
+"""A worker that waits for a lock says so again and again; after this long a silence it hangs."""
 
 
 class WorkerDied(RuntimeError):
@@ -105,25 +106,28 @@ class Worker:
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
         """The next message. Raises ``WorkerTimeout`` (after killing the worker) or ``WorkerDied``."""
-        deadline = None if timeout_s == FOREVER else time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
-                line = self._lines.get(timeout=deadline and max(0.0, deadline - time.monotonic()))
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+                # Lines that are none of ours are no answer, however many there are.
+                message = protocol.decode(line) if line is not None else None
+                if line is not None and message is None and time.monotonic() > deadline:
+                    raise queue.Empty
             except queue.Empty:
                 self.kill()
                 raise WorkerTimeout(f"no answer within {timeout_s:g} s") from None
             if line is None:
                 raise self._died()
-            message = protocol.decode(line)
             if message is not None:
                 return message
 
     def messages(self, timeout_s: float, last: str) -> Iterator[dict[str, Any]]:
-        """Messages up to the one of kind ``last``; waiting for a lock does not count as silence."""
-        limit: float = timeout_s
+        """Messages up to the one of kind ``last``; a worker that says it waits for a lock may wait for ever."""
+        limit = timeout_s
         while True:
             message = self.receive(limit)
-            limit = FOREVER if message["kind"] == "waiting" else timeout_s
+            limit = WAIT_S if message["kind"] == "waiting" else timeout_s
             yield message
             if message["kind"] == last:
                 return
