@@ -36,6 +36,8 @@ RETRIES = 1
 SHARE = 0.001
 """Of a resource that only says what a node is."""
 MOMENT_S = 1.0
+CANCEL_S = 10.0
+"""A cancelled task has this long to end its worker and to write what is finished."""
 
 
 @dataclass
@@ -197,9 +199,17 @@ class RayCluster:
         return f"Ray: {len(self._tasks)} jobs run or wait"
 
     def cancel(self) -> None:
-        for reference in self._tasks:
-            self._ray.cancel(reference, force=True)
+        """As Ctrl-C in each task, which then ends its worker and keeps what is finished; by force where it does not."""
+        left = list(self._tasks)
         self._tasks.clear()
+        try:
+            for reference in left:
+                self._ray.cancel(reference, force=False)
+            if left:
+                _, left = self._ray.wait(left, num_returns=len(left), timeout=CANCEL_S)
+        finally:  # also where the user has no patience
+            for reference in left:
+                self._ray.cancel(reference, force=True)
 
     def close(self) -> None:
         if self._ray is not None:
