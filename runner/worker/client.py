@@ -26,6 +26,8 @@ STOP_S = 60.0
 
 LOG_BYTES = 8000
 """Of a worker's stderr, its end: what explains how it ended."""
+AWAKE_S = 1.0
+"""The driver's thread wakes this often: Ray interrupts a task without a signal, which a thread at rest does not see."""
 WAIT_S = 12 * ASK_S
 """A worker that waits for a lock says so again and again; after this long a silence it hangs."""
 
@@ -108,19 +110,17 @@ class Worker:
         """The next message. Raises ``WorkerTimeout`` (after killing the worker) or ``WorkerDied``."""
         deadline = time.monotonic() + timeout_s
         while True:
-            try:
-                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
-                # Lines that are none of ours are no answer, however many there are.
-                message = protocol.decode(line) if line is not None else None
-                if line is not None and message is None and time.monotonic() > deadline:
-                    raise queue.Empty
-            except queue.Empty:
+            with contextlib.suppress(queue.Empty):
+                line = self._lines.get(timeout=max(0.0, min(AWAKE_S, deadline - time.monotonic())))
+                if line is None:
+                    raise self._died()
+                message = protocol.decode(line)
+                if message is not None:
+                    return message
+            # Also after lines that are none of ours: they are no answer, however many there are.
+            if time.monotonic() >= deadline:
                 self.kill()
-                raise WorkerTimeout(f"no answer within {timeout_s:g} s") from None
-            if line is None:
-                raise self._died()
-            if message is not None:
-                return message
+                raise WorkerTimeout(f"no answer within {timeout_s:g} s")
 
     def messages(self, timeout_s: float, last: str) -> Iterator[dict[str, Any]]:
         """Messages up to the one of kind ``last``; a worker that says it waits for a lock may wait for ever."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +40,15 @@ def test_what_is_none_of_ours_before_a_message_is_passed_over() -> None:
         assert worker.receive(30)["lock"] == "host"
         with pytest.raises(WorkerDied, match="exited with code 0"):
             worker.receive(30)
+
+
+def test_an_interruption_without_a_signal_is_seen_while_a_worker_is_silent() -> None:
+    with standing_in("import time; time.sleep(60)") as worker:
+        threading.Timer(0.2, _thread.interrupt_main).start()
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            worker.receive(30)
+        assert time.monotonic() - begun < 20
 
 
 def test_a_wait_for_a_lock_may_last_as_long_as_the_worker_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
