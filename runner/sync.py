@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.record import spool
+from runner.record.fields import millis
 from runner.record.filing import Filer, Sent, gather
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
@@ -137,9 +138,9 @@ def _one(work: _Work, folder: Path, sweep: Sweep, waiting: Sequence[Path]) -> Se
     if done.problem or sweep.status is SweepStatus.RUNNING or spool.is_filed(folder):
         return done
     report = folder / spool.REPORT_FOLDER
-    results, _ = gather(folder)
+    results, _ = gather(folder, sweep.sweep_id)
     try:
-        if results and not report.is_dir():
+        if results and not _is_of(report, sweep):
             write_report(results, report, sweep.swept)
     except (DocumentError, OSError) as error:
         done.problem = f"cannot write the report: {error}"
@@ -147,6 +148,14 @@ def _one(work: _Work, folder: Path, sweep: Sweep, waiting: Sequence[Path]) -> Se
     if results:
         done.problem = filer.summary(folder).problem
     return done
+
+
+def _is_of(report: Path, sweep: Sweep) -> bool:
+    """False also for the report of a command that ran in the same folder before."""
+    try:
+        return report.stat().st_mtime * 1000 >= millis(sweep.started)
+    except OSError:
+        return False
 
 
 def _filer(work: _Work, sweep: Sweep) -> Filer:

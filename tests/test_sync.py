@@ -80,6 +80,21 @@ def test_markers_that_were_lost_make_no_second_run(uri: str) -> None:
     assert (count(uri), count(uri, "sweeps")) == (3, 1)
 
 
+def test_a_command_run_again_in_its_folder_is_filed_again(uri: str) -> None:
+    day = Path("outputs/a")
+    for number, contexts in enumerate(([4096, 8192], [4096])):
+        made = sweep(contexts, sweep_id=f"sweep {number}")
+        for one in made:
+            one.id = f"{number}-{one.id}"
+        spooled(day, made)
+        end(day, sweep_id=f"sweep {number}")
+        assert sync.main([f"uri={uri}"]) == 0
+    assert (count(uri), count(uri, "sweeps")) == (9, 2)
+    counted = {run.data.tags["sweep_id"]: run.data.metrics["results"] for run in runs(uri, "sweeps")}
+    assert counted == {"sweep 0": 6, "sweep 1": 3}
+    assert (day / "report" / "table.md").read_text().count("| q8 |") == 1
+
+
 def test_a_running_sweep_is_left_alone_unless_named(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     spooled(Path("outputs/a"), sweep([4096]))
     assert sync.main([f"uri={uri}"]) == 0

@@ -78,12 +78,12 @@ class Filer:
         with _problem_of(sent, sweep_folder, "summary"):
             sweep = spool.read_sweep(sweep_folder)
             self.store.open()
-            results, runs = gather(sweep_folder)
+            results, runs = gather(sweep_folder, sweep.sweep_id)
             with FileLock(sweep_folder / LOCK_FILE, timeout=wait_s):
                 self._notice_others(sweep_folder)
                 report = sweep_folder / spool.REPORT_FOLDER
                 run_id = self.store.file_summary(sweep, results, runs, report)
-                spool.mark_filed(sweep_folder, self.store.location.shown, run_id)
+                spool.mark_filed(sweep_folder, self.store.location.shown, run_id, sweep.sweep_id)
                 sent.run_ids, sent.left = [run_id], 0
         return sent
 
@@ -98,7 +98,7 @@ class Filer:
             sent.problem = str(error)
             return
         run_id = self.store.file(result, folder, swept)
-        spool.mark_filed(folder, self.store.location.shown, run_id)
+        spool.mark_filed(folder, self.store.location.shown, run_id, result.id)
         sent.run_ids.append(run_id)
         sent.left -= 1
 
@@ -131,14 +131,17 @@ def slim(result: Result) -> Result:
     return dataclasses.replace(result, samples=[], events=[], config={})
 
 
-def gather(sweep_folder: Path) -> tuple[list[Result], list[str]]:
-    """All readable results of a sweep, slim, and the run ids of those that passed and are filed."""
+def gather(sweep_folder: Path, sweep_id: str) -> tuple[list[Result], list[str]]:
+    """All readable results of a sweep, slim, and the run ids of those that passed and are filed. Those that an earlier
+    sweep left in the same folder are not its own."""
     results, runs = [], []
     for path in spool.results(sweep_folder):
         try:
             result = slim(read(path))
         except DocumentError:
             continue  # reported when it was to be filed
+        if result.sweep_id != sweep_id:
+            continue
         results.append(result)
         run_id = spool.filed_run(path.parent)
         if run_id and result.status is Status.PASSED:

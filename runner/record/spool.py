@@ -2,7 +2,7 @@
 
     <sweep folder>/sweep.json                      which command, when, how it ended
     <job folder>/<variant>/result.json             one result
-    <job folder>/<variant>/.filed                  where that result was filed; missing = not yet
+    <job folder>/<variant>/.filed                  where that result was filed; missing, or of another one = not yet
     <sweep folder>/.filed                          the same for the sweep's summary
     <sweep folder>/report/                         table and plots
     <sweep folder>/evidence/                       what all its results share: topology of the GPUs, uncommitted code
@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from runner.result import clock
-from runner.result.document import FILE_NAME, DocumentError, write_text
+from runner.result.document import FILE_NAME, DocumentError, read_id, write_text
 
 SWEEP_FILE = "sweep.json"
 FILED_FILE = ".filed"
@@ -143,22 +143,56 @@ def unsent(root: Path) -> list[Path]:
 
 
 def is_filed(folder: Path) -> bool:
-    """True when the result (or the sweep's summary) in ``folder`` has been filed."""
-    return (folder / FILED_FILE).is_file()
+    """True when the result (or the sweep's summary) that lies in ``folder`` now has been filed: a command that was run
+    again in its folder leaves the marker of the one before."""
+    marker = _marker(folder)
+    if marker is None:
+        return False
+    if "id" in marker:
+        return bool(marker["id"] == _id_in(folder))
+    try:  # a marker of an earlier version does not say whose it is
+        return _document(folder).stat().st_mtime <= (folder / FILED_FILE).stat().st_mtime
+    except OSError:
+        return False
 
 
-def mark_filed(folder: Path, tracker: str, run_id: str) -> None:
-    """Notes where a result was filed; ``tracker`` is a redacted URI. Raises ``DocumentError``."""
-    document = {"tracker": tracker, "run_id": run_id, "filed": clock.now()}
+def mark_filed(folder: Path, tracker: str, run_id: str, identity: str) -> None:
+    """Notes where the result (or the summary) of that ``id`` (``sweep_id``) was filed; ``tracker`` is a redacted URI.
+    Raises ``DocumentError``."""
+    document = {"tracker": tracker, "run_id": run_id, "id": identity, "filed": clock.now()}
     write_text(folder / FILED_FILE, json.dumps(document) + "\n")
 
 
 def filed_run(folder: Path) -> str:
-    """The run id a marker notes; empty when there is no readable marker."""
+    """The run in which the result (or the summary) in ``folder`` was filed; empty when it was not."""
+    marker = _marker(folder) if is_filed(folder) else None
+    return str((marker or {}).get("run_id", ""))
+
+
+def _marker(folder: Path) -> dict[str, Any] | None:
+    """What ``.filed`` says; nothing in particular where it cannot be read, None where there is none."""
     try:
-        return str(json.loads((folder / FILED_FILE).read_text(encoding="utf-8"))["run_id"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        document = json.loads((folder / FILED_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _document(folder: Path) -> Path:
+    """What a marker in ``folder`` is about."""
+    result = folder / FILE_NAME
+    return result if result.is_file() else folder / SWEEP_FILE
+
+
+def _id_in(folder: Path) -> str | None:
+    """Of the result or the sweep in ``folder``; None where neither can be read."""
+    path = _document(folder)
+    try:
+        return read_id(path) if path.name == FILE_NAME else read_sweep(folder).sweep_id
+    except DocumentError:
+        return None
 
 
 def sweep_folder(result_folder: Path) -> Path | None:

@@ -12,6 +12,7 @@ import errno
 import json
 import math
 import os
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from typing import Any, TypeVar, Union
 from runner.result.model import SCHEMA_VERSION, Result
 
 FILE_NAME = "result.json"
+_ID = re.compile(r'\{\n("id": "[^"]*"),\n\Z')
 
 T = TypeVar("T")
 
@@ -81,6 +83,21 @@ def read(path: Path) -> Result:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # DocumentError, bad JSON and bad UTF-8 alike
         raise DocumentError(f"cannot read {path}: {error}") from error
+
+
+def read_id(path: Path) -> str:
+    """The ``id`` of a ``result.json``, without the rest of it where ``write`` laid it out. Raises ``DocumentError``
+    naming the file."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            head = file.readline() + file.readline()
+            found = _ID.match(head)
+            document = json.loads(f"{{{found[1]}}}" if found else head + file.read())
+            return str(document["id"])
+    except OSError as error:
+        raise DocumentError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DocumentError(f"cannot read {path}: it has no id") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,20 +13,45 @@ import pytest
 
 from runner.record import spool
 from runner.record.spool import Sweep, SweepStatus
-from runner.result.document import DocumentError
+from runner.result.document import DocumentError, read_id, write
 from tests.record.conftest import SWEEP_ID, spooled
-from tests.synthetic import sweep
+from tests.synthetic import result, sweep
 
 
 def test_unsent_are_those_without_a_marker(weird_path: Path) -> None:
     folders = spooled(weird_path / "multirun" / "a", sweep([4096]))
     assert spool.unsent(weird_path) == folders
-    spool.mark_filed(folders[1], "sqlite:///x.db", "run1")
+    spool.mark_filed(folders[1], "sqlite:///x.db", "run1", read_id(folders[1] / "result.json"))
     assert spool.unsent(weird_path) == [folders[0], folders[2]]
     assert spool.filed_run(folders[1]) == "run1"
     assert spool.filed_run(folders[0]) == ""
     assert json.loads((folders[1] / ".filed").read_text())["tracker"] == "sqlite:///x.db"
     assert spool.unsent(weird_path / "none") == []
+
+
+def test_a_marker_is_about_the_document_that_was_filed(tmp_path: Path) -> None:
+    (folder,) = spooled(tmp_path, [result(index=1)])
+    spool.mark_filed(folder, "sqlite:///x.db", "run1", result(index=1).id)
+    spool.mark_filed(tmp_path, "sqlite:///x.db", "run2", SWEEP_ID)
+    assert (spool.filed_run(folder), spool.filed_run(tmp_path)) == ("run1", "run2")
+    write(result(index=1, message="more is known"), folder)
+    assert spool.is_filed(folder)
+    write(result(index=2), folder)
+    spool.write_sweep(Sweep.begin("another"), tmp_path)
+    assert not spool.is_filed(folder) and spool.unsent(tmp_path) == [folder]
+    assert not spool.is_filed(tmp_path) and spool.filed_run(tmp_path) == ""
+    (folder / "result.json").write_text("{")
+    assert not spool.is_filed(folder)
+
+
+def test_a_marker_that_names_no_document_counts_for_what_is_not_newer(tmp_path: Path) -> None:
+    (folder,) = spooled(tmp_path, [result()])
+    for text in ('{"tracker": "sqlite:///x.db", "run_id": "run1"}', ""):
+        (folder / ".filed").write_text(text)
+        assert spool.is_filed(folder)
+    later = (folder / ".filed").stat().st_mtime + 5
+    os.utime(folder / "result.json", (later, later))
+    assert not spool.is_filed(folder)
 
 
 def test_copies_in_a_store_are_no_results(tmp_path: Path) -> None:

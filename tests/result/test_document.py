@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from runner.result import schema
-from runner.result.document import DocumentError, from_dict, read, to_dict, write, write_text
+from runner.result.document import DocumentError, from_dict, read, read_id, to_dict, write, write_text
 from runner.result.model import CheckResult, Quality, Result, Series, Status
 from tests.synthetic import result
 
@@ -154,3 +154,16 @@ def test_a_file_in_the_place_of_a_folder_is_one_clear_error(tmp_path: Path) -> N
     (tmp_path / "taken").write_text("")
     with pytest.raises(DocumentError, match=r"cannot write .*taken/result\.json: (File exists|Not a directory)"):
         write_text(tmp_path / "taken" / "result.json", "{}")
+
+
+def test_the_id_is_read_from_any_layout(tmp_path: Path) -> None:
+    path = write(result(id='a "b" \\ c'), tmp_path)
+    assert read_id(path) == 'a "b" \\ c'
+    path = write(result(index=3), tmp_path)
+    assert read_id(path) == result(index=3).id
+    path.write_text(json.dumps(to_dict(result(index=4)), indent=2))
+    assert read_id(path) == result(index=4).id
+    for text in ("{", "[]", '{"kernel": "x"}'):
+        path.write_text(text)
+        with pytest.raises(DocumentError, match="it has no id"):
+            read_id(path)
