@@ -53,9 +53,9 @@ class Experiment:
     refused: tuple[Status, str] | None = None
     devices: tuple[DeviceInfo, ...] = ()
     rules: tuple[Rule, ...] = ()
+    """Of the diagnosis, the user's own among them."""
     categories: tuple[Path, ...] = ()
     """The user's files of rules for the categories of kernels."""
-    """Of the diagnosis, the user's own among them."""
     earlier: Earlier | None = None
     """What ``compare_to`` names."""
     estimate: Estimate | None = None
