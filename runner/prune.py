@@ -5,8 +5,9 @@ Which runs: the keys of runner.export, such as before=90d, kernel=, status=, com
 keeps the newest N of each variant with the same parameters on the same GPU (per=point), of each variant, or of each
 family.
 
-Never removed: runs that are still being filed, runs with the tag keep (set it in MLflow's pages), and baselines; with
-baselines=true those go whose experiment has nothing else left. Results on disk, filed or not, are not touched.
+Never removed: runs that are still being filed, runs with the tag keep (set it in MLflow's pages), runs whose files lie
+outside the store's folder of artifacts or on a server's own disk, and baselines; with baselines=true those go whose
+experiment has nothing else left. Results on disk, filed or not, are not touched.
 Exit code 0: done, or nothing to do; 1: the store cannot be used, some are left; 2: the command is refused.
 """
 
@@ -17,11 +18,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 
 from runner import streams
 from runner.config.errors import choose_from
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
-from runner.record import pruning, reading
+from runner.record import pruning, reading, removal
 from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
@@ -106,13 +108,14 @@ def _prune(asked: _Asked) -> int:
     store = Everything()
     for batch in reading.runs(asked.location, Selection()):
         store.add(batch)
-    found = pruning.plan(store, asked.selection, asked.last, asked.per, asked.baselines)
+    obstacle = partial(removal.obstacle, asked.location)
+    found = pruning.plan(store, asked.selection, asked.last, asked.per, asked.baselines, obstacle)
     print("\n".join(_told(found, len(store.results), asked.dry_run)))
     if asked.dry_run:
         if found.runs:
             print("nothing was removed; add dry_run=false to do it")
         return PASSED
-    _remove(asked.location, [*found.runs, *found.summaries])
+    _remove(asked.location, found)
     return PASSED
 
 
@@ -139,20 +142,41 @@ def _line(run: Filed) -> str:
     return f"{run.run_id}  {started:%Y-%m-%d %H:%M}  {status:14} {kernel}  {run.name}"
 
 
-def _remove(location: Location, runs: Sequence[Filed]) -> None:
-    if not runs:
+def _remove(location: Location, found: Pruning) -> None:
+    """Each run as it is now: while others go, somebody may tag it or file on. What needs one that stays, stays too."""
+    if not found.runs:
         return
     store = MlflowStore(location)
     store.open()
+    baselines_last = sorted(found.runs, key=lambda run: run.tags.get("baseline") == "true")
+    kept: Counter[str] = Counter()
+    needed: set[str] = set()
     done = 0
     try:
-        for run in runs:
-            store.remove(run)
+        for run in [*baselines_last, *found.summaries]:
+            now = store.run(run.run_id)
+            reason = pruning.stays(now) or removal.obstacle(location, now)
+            if not reason and _belongs(now) in needed:
+                reason = "needed by those"
+            if reason:
+                kept[reason] += 1
+                needed.update(filter(None, (now.tags.get("sweep_id"), now.tags.get("experiment_id"))))
+                continue
+            store.remove(now)
             done += 1
     finally:
-        print(f"removed {done} of {len(runs)}", flush=True)
+        print(f"removed {done} of {len(found.runs) + len(found.summaries)}", flush=True)
+    if kept:
+        print("kept meanwhile: " + ", ".join(f"{count} × {reason}" for reason, count in kept.items()))
     if location.kind == "server":
         print("a server only marks them as deleted: `mlflow gc`, run beside its database, removes the rows")
+
+
+def _belongs(run: Filed) -> str | None:
+    """What a baseline or a summary is there for: an experiment, a sweep."""
+    if run.tags.get("kind") == "summary":
+        return run.tags.get("sweep_id")
+    return run.tags.get("experiment_id") if run.tags.get("baseline") == "true" else None
 
 
 if __name__ == "__main__":

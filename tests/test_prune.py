@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
 from runner import prune, sync
-from runner.record import reading, spool
+from runner.record import pruning, reading, spool
 from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
@@ -121,6 +123,48 @@ def test_what_failed_half_way_is_found_again(
     assert "removed 1 of 2" in said.out and said.err == "error: the store is gone\n"
     assert prune.main(words) == 0
     assert left(location) == ["old-0", "summary old"]
+
+
+def test_a_folder_that_is_not_the_runs_own_is_never_removed(
+    command: Callable[[str, int], Path], location: Location, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("old", 1)
+    precious = tmp_path / "home" / "artifacts"
+    precious.mkdir(parents=True)
+    (precious / "thesis.txt").write_text("years of work")
+    runs = [run for batch in reading.runs(location, Selection(params={"variant": ("q8",)})) for run in batch]
+    with sqlite3.connect(location.database) as database:
+        database.execute("update runs set artifact_uri = ? where run_uuid = ?", (str(precious), runs[0].run_id))
+    assert prune.main([f"uri={location.uri}", "before=2026-03-15", "dry_run=false"]) == 0
+    said = capsys.readouterr().out
+    assert "kept: 1 × baseline, 1 × with files outside the store's folder of artifacts" in said
+    assert (precious / "thesis.txt").is_file() and left(location) == ["old-0", "old-2", "summary old"]
+    store = MlflowStore(location)
+    store.open()
+    with pytest.raises(ValueError, match="with files outside"):
+        store.remove(store.run(runs[0].run_id))
+
+
+def test_what_is_tagged_or_filed_on_meanwhile_stays_with_what_needs_it(
+    command: Callable[[str, int], Path], location: Location, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    command("old", 1)
+    client = MlflowClient(location.uri)
+    real = pruning.plan
+
+    def late(*given: Any) -> Any:
+        found = real(*given)
+        assert len(found.runs) == 3 and len(found.summaries) == 1
+        for run in found.runs:
+            if run.tags["result_id"] == "old-1":
+                client.set_tag(run.run_id, "keep", "paper")
+        return found
+
+    monkeypatch.setattr(pruning, "plan", late)
+    assert prune.main([f"uri={location.uri}", "before=2026-03-15", "baselines=true", "dry_run=false"]) == 0
+    assert "removed 1 of 4\nkept meanwhile: 1 × with the tag keep, 2 × needed by those\n" in capsys.readouterr().out
+    assert left(location) == ["old-0", "old-1", "summary old"]
 
 
 @pytest.mark.parametrize(

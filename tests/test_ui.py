@@ -121,7 +121,10 @@ def test_a_real_server_takes_results_over_http_and_stops_in_order(
         address = f"uri=http://127.0.0.1:{port}"
         assert export.main([address, f"out={tmp_path}/runs.csv", "variant=q8,fp16", "commit=01234"]) == 0
         assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 2
-        assert prune.main([address, "before=2026-03-02", "variant=q8", "dry_run=false"]) == 0
+        old = ("before=2026-03-02", "variant=q8", "dry_run=false")
+        assert prune.main([address, *old]) == 0
+        assert len(list(tmp_path.rglob("artifacts/result.json"))) == 3, "a folder that a server names is none of ours"
+        assert prune.main([f"uri={local.uri}", *old]) == 0
         assert len(list(tmp_path.rglob("artifacts/result.json"))) == 2
     finally:
         server.send_signal(signal.SIGINT)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from runner.record import artifacts, database, fields, links, probe
+from runner.record import artifacts, database, fields, links, probe, removal
 from runner.record.filed import Filed
 from runner.record.location import Location, TrackingUnavailable
 from runner.record.note import note
@@ -130,17 +130,20 @@ class MlflowStore:
         """Deletes a run and its files. What is left half-way is found and deleted again: the files go first.
 
         In a database the run's rows go too, as with ``mlflow gc``, which cannot be asked for single runs without taking
-        every deleted experiment along; a server only marks the run as deleted.
+        every deleted experiment along; a server only marks the run as deleted. Raises ``ValueError`` for a run whose
+        files are not to be removed from here (``removal.obstacle``).
         """
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
+        if reason := removal.obstacle(self.location, run):
+            raise ValueError(f"run {run.run_id} stays: {reason}")
         with self._translated():
             files: Any = get_artifact_repository(run.artifacts, tracking_uri=self.location.uri)
             if files.list_artifacts():
                 files.delete_artifacts()
-            if "://" not in run.artifacts:
+            if (folder := removal.local_folder(run)) is not None:
                 with contextlib.suppress(OSError):  # others may have put something beside the run's files
-                    Path(run.artifacts).parent.rmdir()
+                    folder.parent.rmdir()
             if self.location.kind == "server":
                 self._client.delete_run(run.run_id)
             else:

@@ -49,14 +49,31 @@ class Everything:
                 (self.results if kind == "result" else self.summaries).append(slim)
 
 
+def stays(run: Filed) -> str:
+    """Why a run stays whatever is asked; empty when it may go."""
+    if run.status == "RUNNING":
+        return "still being filed"
+    return f"with the tag {KEEP_TAG}" if run.tags.get(KEEP_TAG, "").lower() not in _NO else ""
+
+
+def _anywhere(run: Filed) -> str:
+    return ""
+
+
 def plan(
-    store: Everything, selection: Selection, last: int = 0, per: Group = "point", baselines: bool = False
+    store: Everything,
+    selection: Selection,
+    last: int = 0,
+    per: Group = "point",
+    baselines: bool = False,
+    obstacle: Callable[[Filed], str] = _anywhere,
 ) -> Pruning:
     """What goes of the runs that are meant.
 
     Stay: runs that are still being filed (RUNNING), runs with the tag ``keep``, the newest ``last`` of each group
     (a family; a variant of it; or the same variant with the same parameters on the same GPU), and baselines. With
-    ``baselines`` those go whose experiment has nothing else left.
+    ``baselines`` those go whose experiment has nothing else left. ``obstacle`` says why a run's files cannot be
+    removed; empty when they can.
     """
     meant = [run for run in store.results if selection.holds(run) and _in_family(run, selection)]
     whenever = replace(selection, after=0, before=0)
@@ -64,12 +81,12 @@ def plan(
     found = Pruning()
     waiting: list[Filed] = []
     for run in meant:
-        if run.status == "RUNNING":
-            found.kept["still being filed"] += 1
-        elif run.tags.get(KEEP_TAG, "").lower() not in _NO:
-            found.kept[f"with the tag {KEEP_TAG}"] += 1
+        if reason := stays(run):
+            found.kept[reason] += 1
         elif run.run_id in newest:
             found.kept[f"among the last {last}"] += 1
+        elif reason := obstacle(run):
+            found.kept[reason] += 1
         elif run.tags.get("baseline") == "true":
             waiting.append(run)
         else:
@@ -82,7 +99,7 @@ def plan(
         else:
             found.kept[BASELINE] += 1
     found.runs.sort(key=lambda run: (run.started, run.run_id))
-    found.summaries = _orphans(store, found.runs)
+    found.summaries = [run for run in _orphans(store, found.runs) if not (stays(run) or obstacle(run))]
     return found
 
 
@@ -122,11 +139,7 @@ def _orphans(store: Everything, runs: Sequence[Filed]) -> list[Filed]:
     gone = _ids(runs)
     left = {run.tags.get("sweep_id") for run in store.results if run.run_id not in gone}
     touched = {run.tags.get("sweep_id") for run in runs} - left
-    return [
-        run
-        for run in store.summaries
-        if run.tags.get("sweep_id") in touched and run.tags.get(KEEP_TAG, "").lower() in _NO
-    ]
+    return [run for run in store.summaries if run.tags.get("sweep_id") in touched]
 
 
 def _ids(runs: Iterable[Filed]) -> set[str]:

@@ -70,7 +70,10 @@ def place(server: Postgres, tmp_path: Path, request: pytest.FixtureRequest) -> I
         server.execute(f'drop database "{name}" with (force)')
 
 
-def test_a_sweep_is_filed_found_exported_and_pruned(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_is_filed_found_exported_and_pruned(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("runner.record.location.project_dir", lambda: place.folder)
     lines = place.record(place.folder / "multirun" / "s")
     assert lines[0].startswith("MLflow: 3 runs filed under kv_quant in postgresql://runner:***@127.0.0.1")
     made = {one.id: one for one in sweep([4096])}
