@@ -2,8 +2,8 @@
 removes runs from the store, with their files. Without dry_run=false it only says what would go.
 
 Which runs: the keys of runner.export, such as before=90d, kernel=, status=, commit=, tag.<name>=; uri= as there. last=N
-keeps the newest N of each variant with the same parameters on the same GPU (per=point), of each variant, or of each
-family.
+keeps the newest N of each variant with the same parameters on the same kind of GPU (per=point), of each variant, or of
+each family; and of each point the newest that PASSED, however many failed since.
 
 Never removed: runs that are still being filed, runs with the tag keep (set it in MLflow's pages), runs whose files lie
 outside the store's folder of artifacts or on a server's own disk, and baselines; with baselines=true those go whose

@@ -107,6 +107,7 @@ def tags(result: Result) -> dict[str, str]:
     values: dict[str, Any] = {
         **environment,
         "host": environment.get("hostname") or socket.gethostname(),
+        "device_name": _device(result),
         "gpu_uuid": environment.get("device_uuid", ""),
         "kind": "result",
         "result_id": result.id,
@@ -132,6 +133,12 @@ def tags(result: Result) -> dict[str, str]:
         "mlflow.source.git.commit": environment.get("git_commit", ""),
     }
     return {key: cut(plain(value), TAG_LENGTH) for key, value in _unique(values).items() if value not in (None, "")}
+
+
+def _device(result: Result) -> str:
+    """What the device calls itself: ``gpu`` is the option, ``auto`` for any that has none of its own."""
+    device = result.environment.get("device")
+    return str(device.get("name") or "") if isinstance(device, Mapping) else ""
 
 
 def _study(result: Result) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from runner.record.filed import Filed
 from runner.record.selection import Selection
+from runner.result.model import Status
 from runner.result.names import GROUP_KEYS
 
 KEEP_TAG = "keep"
@@ -71,13 +72,16 @@ def plan(
     """What goes of the runs that are meant.
 
     Stay: runs that are still being filed (RUNNING), runs with the tag ``keep``, the newest ``last`` of each group
-    (a family; a variant of it; or the same variant with the same parameters on the same GPU), and baselines. With
+    (a family; a variant of it; or a point, the same variant with the same parameters on the same kind of GPU) and
+    with it the newest that PASSED of every point, however many failed since, and baselines. With
     ``baselines`` those go whose experiment has nothing else left. ``obstacle`` says why a run's files cannot be
     removed; empty when they can.
     """
     meant = [run for run in store.results if selection.holds(run) and _in_family(run, selection)]
     whenever = replace(selection, after=0, before=0)
     newest = _newest([run for run in store.results if whenever.holds(run)], last, _GROUPING[per])
+    passed = [run for run in store.results if run.tags.get("status") == Status.PASSED.value]
+    good = _newest(passed, 1 if last else 0, _point)
     found = Pruning()
     waiting: list[Filed] = []
     for run in meant:
@@ -85,6 +89,8 @@ def plan(
             found.kept[reason] += 1
         elif run.run_id in newest:
             found.kept[f"among the last {last}"] += 1
+        elif run.run_id in good:
+            found.kept["the newest that passed"] += 1
         elif reason := obstacle(run):
             found.kept[reason] += 1
         elif run.tags.get("baseline") == "true":
@@ -117,7 +123,9 @@ def _point(run: Filed) -> tuple[object, ...]:
     chosen = tuple(
         run.params.get(key) for key in ("kernel", "variant", "model", "shape", "gpu", "dtype", "seed", "argv")
     )
-    return (*chosen, dimensions)
+    # GPUs without an option of their own are all called auto. Runs of an earlier version do not say the name.
+    device = run.tags.get("device_name") or run.tags.get("gpu_uuid", "")
+    return (*chosen, device, dimensions)
 
 
 _GROUPING: dict[Group, Callable[[Filed], tuple[object, ...]]] = {

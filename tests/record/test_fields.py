@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runner.record import fields
 from runner.result.model import INTERRUPTED, Diagnosis, Profile, ProfileStatus, Status
-from tests.synthetic import result
+from tests.synthetic import ENVIRONMENT, result
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -175,3 +175,8 @@ def test_times_come_from_the_result() -> None:
 def test_nested_environment_is_flattened_and_deep_lists_are_left_out() -> None:
     given = {"git": {"commit": "1a", "others": {"x": 1}}, "gpus": ["a", "b"], "deep": [{"x": 1}], "n": 1}
     assert fields.flatten(given, leave_out=("others",)) == {"git_commit": "1a", "gpus": "a, b", "n": 1}
+
+
+def test_the_gpu_is_named_as_it_names_itself() -> None:
+    made = result(gpu="auto", environment={**ENVIRONMENT, "device": {"name": "NVIDIA L4", "sms": 58}})
+    assert fields.tags(made)["device_name"] == "NVIDIA L4"

@@ -48,6 +48,28 @@ def test_the_last_are_counted_among_younger_ones_too() -> None:
     assert ids(found.runs) == ["1", "2"]
 
 
+@pytest.mark.parametrize("per", ["point", "variant", "kernel"])
+def test_the_newest_that_passed_of_each_point_stays(per: Group) -> None:
+    store = everything(
+        *(Filed(str(n), {"kernel": "kv", "variant": "q8", "T": T}, {}, {"kind": "result", "status": s}, n)
+          for n, T, s in ((1, "1", "PASSED"), (2, "1", "PASSED"), (3, "2", "PASSED"), (4, "1", "TIMEOUT"),
+                          (5, "1", "INCORRECT"), (6, "1", "TIMEOUT"), (7, "2", "TIMEOUT"))),
+    )  # fmt: skip
+    found = plan(store, Selection(), last=1, per=per)
+    assert not {"2", "3"} & set(ids(found.runs)) and {"1", "4", "5"} <= set(ids(found.runs))
+    assert found.kept["the newest that passed"] == 2
+    assert {"2", "3"} <= set(ids(plan(store, Selection(before=9)).runs)), "without last, age alone decides"
+
+
+def test_other_gpus_are_other_points_though_both_are_auto() -> None:
+    a, b = {"device_name": "NVIDIA L4", "gpu_uuid": "a"}, {"device_name": "NVIDIA T4", "gpu_uuid": "b"}
+    store = everything(
+        run(1, **a), run(2, **b), run(3, device_name="NVIDIA T4", gpu_uuid="c"), run(4, gpu_uuid="a"),
+        run(5, gpu_uuid="b"), run(6, gpu_uuid="b"),
+    )  # fmt: skip
+    assert ids(plan(store, Selection(), last=1).runs) == ["2", "5"]
+
+
 def test_what_is_being_filed_or_tagged_stays() -> None:
     store = everything(run(1, status="RUNNING"), run(2, keep="paper"), run(3, keep="false"), run(4))
     found = plan(store, Selection(before=9))
