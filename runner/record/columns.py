@@ -5,6 +5,7 @@ pyarrow is imported here, when a table is made.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -152,8 +153,19 @@ def _numbers(values: pyarrow.Array) -> bool:
 
     if not pyarrow.types.is_string(values.type):
         return True
+    return all(text is None or is_number(text) for text in values.unique().to_pylist())
+
+
+def is_number(text: str) -> bool:
+    """True where a double says the same: it is finite, and its digits are those of the text.
+
+    >>> [is_number(text) for text in ("4096", "0.5", "1e-05", "007", "1.50", "nan", "18446744073709551615")]
+    [True, True, True, False, False, False, False]
+    """
     try:
-        values.cast(pyarrow.float64())
-    except pyarrow.ArrowInvalid:
+        value = float(text)
+    except ValueError:
         return False
-    return True
+    if not math.isfinite(value):
+        return False
+    return text == repr(value) or (value.is_integer() and text == str(int(value)))

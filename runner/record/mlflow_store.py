@@ -8,6 +8,7 @@ and set to its final status as the last step: one that is found RUNNING was left
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 import logging
 import os
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SUMMARY_EXPERIMENT = "sweeps"
 PARAMS_PER_BATCH = 100
 METRICS_PER_BATCH = 800
+RUNS_PER_PAGE = 1000
 CREATE_TIMEOUT_S = 120.0
 SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -116,10 +118,11 @@ class MlflowStore:
         """The runs that are meant, in batches by start and run id: for a server, which has no tables for us."""
         with self._translated():
             families = self._families(selection.kernels)
-            for query in queries(selection) if families else ():
-                for page in self._pages(families, query, ["attributes.start_time", "attributes.run_id"]):
-                    if found := [run for run in map(_filed, page) if selection.holds(run)]:
-                        yield found
+            # Each answer is in order; together they are when merged.
+            answers = [self._found(families, query, selection) for query in queries(selection) if families]
+            merged = heapq.merge(*answers, key=lambda run: (run.started, run.run_id))
+            while found := list(itertools.islice(merged, RUNS_PER_PAGE)):
+                yield found
 
     def run(self, run_id: str) -> Filed:
         """One run by its id."""
@@ -183,11 +186,17 @@ class MlflowStore:
             self._known[key] = found
         return self._known[key]
 
+    def _found(self, families: list[str], query: str, selection: Selection) -> Iterator[Filed]:
+        for page in self._pages(families, query, ["attributes.start_time", "attributes.run_id"]):
+            yield from (run for run in map(_filed, page) if selection.holds(run))
+
     def _pages(self, experiments: list[str], query: str, order: list[str] | None = None) -> Iterator[list[Run]]:
         """Every run that a search finds, page by page."""
         token = None
         while True:
-            page = self._client.search_runs(experiments, query, max_results=1000, order_by=order, page_token=token)
+            page = self._client.search_runs(
+                experiments, query, max_results=RUNS_PER_PAGE, order_by=order, page_token=token
+            )
             yield page
             token = page.token
             if not token:

@@ -18,8 +18,8 @@ def exists(location: Location) -> bool:
 
 
 def runs(location: Location, selection: Selection) -> Iterator[list[Filed]]:
-    """The runs that are meant, in batches. By start and run id, the oldest first, as far as one question to the store
-    finds them: a server is asked for several values one by one.
+    """The runs that are meant, in batches. By start and run id, the oldest first, however many questions to the store
+    that takes: a server is asked for several values one by one.
 
     Nothing where a SQLite file does not exist; it is not made. Raises ``TrackingUnavailable``.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import io
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def run(run_id: str, params: dict[str, str], metrics: dict[str, float], **tags: 
 def table() -> Table:
     made = Table()
     made.add([run("a", {"T": "4096", "dtype": "int8"}, {"time_us": 1.5}, baseline="true", git_dirty="false")])
-    made.add([run("b", {"T": "0.5", "alpha": "1"}, {}), run("c", {"T": "1e3", "dtype": "7"}, {"gbps": 2.0})])
+    made.add([run("b", {"T": "0.5", "alpha": "1"}, {}), run("c", {"T": "1000", "dtype": "7"}, {"gbps": 2.0})])
     return made
 
 
@@ -52,6 +53,24 @@ def test_csv_says_the_same(table: Table) -> None:
     assert read.num_rows == table.rows == 3
     assert read["params.T"].to_pylist() == [4096.0, 0.5, 1000.0]
     assert stream.getvalue().splitlines()[1].startswith(b'"a",')
+
+
+@pytest.mark.parametrize(
+    "text", ["007", "nan", "inf", "-inf", "1e400", "1e3", "1.50", "+5", "18446744073709551615", "9007199254740993"]
+)
+def test_what_a_double_would_change_stays_text(text: str) -> None:
+    made = Table()
+    made.add([run("a", {"seed": "1", "T": "4096"}, {})])
+    made.add([run("b", {"seed": text, "T": "1e-05"}, {})])
+    stream = io.BytesIO()
+    made.write(stream, "parquet")
+    read = parquet.read_table(io.BytesIO(stream.getvalue()))
+    assert read["params.seed"].to_pylist() == ["1", text]
+    assert read["params.T"].to_pylist() == [4096.0, 1e-05]
+
+
+def test_the_examples_hold() -> None:
+    assert doctest.testmod(columns).failed == 0
 
 
 def test_the_ending_names_the_form() -> None:
