@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -81,27 +83,33 @@ class Recorder:
         self._problem = ""
         summary = ""
         try:
-            self._pending = spool.unsent(self.folder)
-            self._file(budget_s=None, wait_s=60.0)
-            left = len(self._pending)
-            if not self._problem and left == 0 and self.results:
-                done = self._ready().summary(self.folder)
-                summary, self._problem = "".join(done.run_ids), done.problem
+            with self._told():
+                self._pending = spool.unsent(self.folder)
+                self._file(budget_s=None, wait_s=60.0)
+                left = len(self._pending)
+                if not self._problem and left == 0 and self.results:
+                    done = self._ready().summary(self.folder)
+                    summary, self._problem = "".join(done.run_ids), done.problem
         except KeyboardInterrupt:
             self._problem = "interrupted while filing"
         return self._lines(summary)
 
     def _file(self, budget_s: float | None, wait_s: float) -> None:
-        try:
+        with self._told():
             sent = self._ready().results(self.folder, self._pending, self.sweep.swept, budget_s, wait_s)
-        except KeyboardInterrupt:
-            raise
-        except Exception as error:  # a bug or a library's surprise must not end the sweep
+            self._sent += len(sent.run_ids)
+            self._problem = sent.problem
+            self._pending = [folder for folder in self._pending if not spool.is_filed(folder)]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """A bug, a library's surprise or a disk's must not end the sweep: it becomes the problem that is said."""
+        try:
+            yield
+        except TrackingUnavailable as error:
+            self._problem = str(error)
+        except Exception as error:
             self._problem = f"filing failed: {type(error).__name__}: {self._scrubbed(error)}"
-            return
-        self._sent += len(sent.run_ids)
-        self._problem = sent.problem
-        self._pending = [folder for folder in self._pending if not spool.is_filed(folder)]
 
     def _ready(self) -> Filer:
         if self._filer is None:
@@ -126,12 +134,12 @@ class Recorder:
             if self._location.kind != "server":
                 named = f" uri={shlex.quote(self._location.shown)}" if self._settings.uri else ""
                 lines.append(f"        look at them with: python -m runner.ui{named}")
-            try:
+            with self._told():
                 experiment = self._ready().store.experiment_id(SUMMARY_EXPERIMENT)
                 lines.append(f"        table, plots and compare link: {links.run(self._location, experiment, summary)}")
-            except TrackingUnavailable as error:
-                self._problem = str(error)
-        left = len([folder for folder in self._pending if not spool.is_filed(folder)])
+        left = len(self._pending)
+        with self._told():
+            left = len([folder for folder in self._pending if not spool.is_filed(folder)])
         if left or self._problem:
             lines += self._unsent_lines(left, self._problem)
         return lines

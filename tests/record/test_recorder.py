@@ -173,6 +173,31 @@ def test_a_surprise_in_the_store_ends_nothing(
     assert "ZeroDivisionError: a surprise" in recorder.finish(SweepStatus.FINISHED)[0]
 
 
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("spool.unsent", "3 results are"),
+        ("filing.gather", "the summary is"),
+        ("filing.Filer.summary", "the summary is"),
+    ],
+)
+def test_a_surprise_at_the_end_is_said_and_raises_nothing(
+    location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, left: str
+) -> None:
+    def surprise(*_: object) -> None:
+        raise PermissionError(13, "Permission denied") if where == "spool.unsent" else RuntimeError("a surprise")
+
+    recorder = begin(location, tmp_path / "s")
+    record(recorder, sweep([4096]))
+    with monkeypatch.context() as patch:
+        patch.setattr(f"runner.record.{where}", surprise)
+        lines = recorder.finish(SweepStatus.FINISHED)
+    assert f"MLflow: {left} unsent: filing failed: " in lines[-2]
+    assert "Permission denied" in lines[-2] or "RuntimeError: a surprise" in lines[-2]
+    assert recorder.sync_command in lines[-1]
+    assert spool.read_sweep(tmp_path / "s").status is SweepStatus.FINISHED
+
+
 def test_one_broken_document_stops_no_other(location: Location, tmp_path: Path) -> None:
     recorder = begin(location, tmp_path / "s")
     folders = record(recorder, sweep([4096]))
