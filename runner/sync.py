@@ -1,18 +1,20 @@
 """``python -m runner.sync [folder …] [uri=…]``: files every result that no tracker has yet, exactly once.
 
 Without folders it looks in ``outputs/`` and ``multirun/``. Each sweep goes where it was meant to go, or to ``uri``.
-Sweeps that still say RUNNING although their process is gone are closed as KILLED first. Exit code 0: nothing
-is left; 1: something is, with the reason.
+Sweeps that still say RUNNING although their process is gone are closed as KILLED first. Jobs of a cluster outlive
+that process: as long as some have not answered, their results and the summary are left, unless the folder is named.
+Exit code 0: nothing is left; 1: something is, with the reason.
 """
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner.record import spool
+from runner.record import jobs, spool
 from runner.record.fields import millis
 from runner.record.filing import Filer, Sent, gather
 from runner.record.location import Location, TrackingUnavailable, locate
@@ -79,9 +81,11 @@ def _sync(work: _Work) -> int:
         failed = True
     for folder in _sweeps(work.folders):
         try:
-            if spool.close_stale(folder):
-                print(f"{folder}: its process is gone, closed as KILLED")
             sweep = spool.read_sweep(folder)
+            pending = None if work.named else jobs.pending(folder, sweep)
+            if pending is None and spool.close_stale(folder):
+                print(f"{folder}: its process is gone, closed as KILLED")
+                sweep = spool.read_sweep(folder)
         except DocumentError as error:
             print(error, file=sys.stderr)
             failed = True
@@ -90,8 +94,12 @@ def _sync(work: _Work) -> int:
         if not sweep.tracking and not work.named:
             withheld += len(waiting)
             continue
+        if pending is not None:
+            everything, waiting = waiting, pending.complete(waiting)
+            print(_unanswered(folder, pending.jobs, sweep.experiments, len(everything) - len(waiting)), file=sys.stderr)
+            failed = True
         running = sweep.status is SweepStatus.RUNNING
-        if running and waiting and not work.named:
+        if running and pending is None and waiting and not work.named:
             print(f"{folder}: still running, files its own results (name the folder to send them now)")
             continue
         if not waiting and (spool.is_filed(folder) or running):
@@ -110,6 +118,15 @@ def _sync(work: _Work) -> int:
     if withheld:
         print(f"{withheld} results of sweeps with tracking off were left alone; name their folder to send them")
     return 1 if failed else 0
+
+
+def _unanswered(folder: Path, left: int, experiments: int, results: int) -> str:
+    """What is left, and what to do."""
+    return (
+        f"{folder}: its process is gone, and {left} of its {experiments} jobs have not answered: {results} results and "
+        "the summary are left. Sync again when they have ended, or, where they never will: "
+        f"python -m runner.sync {shlex.quote(str(folder))}"
+    )
 
 
 def _sweeps(roots: Sequence[Path]) -> list[Path]:

@@ -14,6 +14,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from runner import sync
+from runner.execute import on_node
+from runner.execute.on_node import Answer
 from runner.record import spool
 from runner.record.spool import SweepStatus
 from runner.result import clock
@@ -114,6 +116,42 @@ def test_a_sweep_whose_process_is_gone_is_closed_as_killed(uri: str, capsys: pyt
     (run,) = runs(uri, "sweeps")
     assert run.info.status == "KILLED"
     assert spool.read_sweep(folder).status is SweepStatus.KILLED
+
+
+def test_jobs_outlive_the_process_that_submitted_them(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path("multirun/a")
+    made = spooled(folder, sweep([4096]), command="python -m runner hydra/launcher=slurm -m", experiments=3)
+    spool.write_sweep(dataclasses.replace(spool.read_sweep(folder), pid_started=1.0), folder)
+    answer = Answer(spool.read_sweep(folder).sweep_id, 0)
+    on_node.write(answer, folder / "0")
+    on_node.write(dataclasses.replace(answer, sweep_id="an earlier one"), folder / "1")
+
+    assert sync.main([f"uri={uri}"]) == 1
+    said = capsys.readouterr()
+    assert "2 of its 3 jobs have not answered: 2 results and the summary are left. Sync again" in said.err
+    assert f"{folder.absolute()}: 1 results filed" in said.out
+    assert (count(uri), count(uri, "sweeps")) == (1, 0) and spool.unsent(folder) == made[1:]
+    assert spool.read_sweep(folder).status is SweepStatus.RUNNING and not (folder / "report").exists()
+    assert sync.main([f"uri={uri}"]) == 1, "nothing new, and still not all"
+
+    on_node.write(answer, folder / "1")
+    assert sync.main([f"uri={uri}"]) == 1
+    assert (count(uri), count(uri, "sweeps")) == (2, 0)
+    on_node.write(answer, folder / "2")
+    assert sync.main([f"uri={uri}"]) == 0
+    assert (count(uri), count(uri, "sweeps")) == (3, 1)
+    assert spool.read_sweep(folder).status is SweepStatus.KILLED
+
+
+def test_jobs_that_will_never_answer_are_given_up_by_naming_the_folder(uri: str) -> None:
+    folder = Path("multirun/a")
+    spooled(folder, sweep([4096]), experiments=3)
+    (folder / "slurm").mkdir()
+    spool.write_sweep(dataclasses.replace(spool.read_sweep(folder), pid_started=1.0), folder)
+    assert sync.main([f"uri={uri}"]) == 1
+    assert count(uri) == 0
+    assert sync.main([str(folder), f"uri={uri}"]) == 0
+    assert (count(uri), count(uri, "sweeps")) == (3, 1)
 
 
 def test_tracking_off_is_respected_unless_the_folder_is_named(uri: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,12 +129,12 @@ def close_stale(folder: Path) -> bool:
 
 def results(root: Path) -> list[Path]:
     """Every ``result.json`` below ``root``, sorted."""
-    return _find(root, FILE_NAME)
+    return files(root, FILE_NAME)
 
 
 def sweeps(root: Path) -> list[Path]:
     """Every sweep folder at or below ``root``, sorted."""
-    return [path.parent for path in _find(root, SWEEP_FILE)]
+    return [path.parent for path in files(root, SWEEP_FILE)]
 
 
 def unsent(root: Path) -> list[Path]:
@@ -203,7 +203,7 @@ def sweep_folder(result_folder: Path) -> Path | None:
     return None
 
 
-def _find(root: Path, name: str) -> list[Path]:
+def files(root: Path, name: str) -> list[Path]:
     """Files called ``name``; not in hidden folders, nor in a store, which holds copies of results."""
     found = []
     for folder, subfolders, files in os.walk(root):
