@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from runner.record.location import TrackingUnavailable, locate
 from runner.result import document
 from runner.result.document import DocumentError
 from runner.result.model import INTERRUPTED, Result, Status
+
+_FINGERPRINT = re.compile(r'"fingerprint"\s*:\s*"([^"]*)"')
 
 
 @dataclass
@@ -104,10 +107,11 @@ def of_earlier_attempt(experiment: Experiment, sweep_id: str) -> list[Result]:
 
 
 class _Earlier:
-    """Earlier results by fingerprint. ``digests``: those that will be asked for, by family."""
+    """Earlier results by fingerprint. ``digests``: those that will be asked for, by family; others are not kept."""
 
     def __init__(self, config: Config, folder: Path, on_node: bool, digests: Mapping[str, Sequence[str]]) -> None:
         self.problem = ""
+        self._wanted = {digest for wanted in digests.values() for digest in wanted if digest}
         self._stored = self._in_store(config, on_node, digests)
         roots = {Path(name).absolute() for name in spool.DEFAULT_FOLDERS} | {folder.absolute()}
         self._on_disk: dict[str, list[Result]] = {}
@@ -144,8 +148,12 @@ class _Earlier:
 
     def _read(self, path: Path) -> None:
         try:
+            # A job of a large sweep wants a few of very many: building the others would take most of its time.
+            if self._wanted.isdisjoint(_FINGERPRINT.findall(path.read_text(encoding="utf-8"))):
+                return
             result = document.read(path)
-        except DocumentError:  # half of one, or of another version: it stands for nothing
+        except (OSError, ValueError):  # half of one, or of another version: it stands for nothing
             return
-        if digest := result.environment.get("fingerprint"):
-            self._on_disk.setdefault(str(digest), []).append(result)
+        digest = str(result.environment.get("fingerprint", ""))
+        if digest in self._wanted:
+            self._on_disk.setdefault(digest, []).append(result)

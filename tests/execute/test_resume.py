@@ -15,9 +15,12 @@ from runner.config.check import check
 from runner.config.errors import ConfigError
 from runner.execute import fingerprint, resume
 from runner.execute.planning import Experiment
+from runner.result import document
+from runner.result.document import write
 from runner.result.model import Result, Status
 from tests.execute.test_sweep import results, run
 from tests.kernels.plans import config, plan
+from tests.synthetic import result
 
 FAULTS = "kernel.params.fault=0,3,10"
 SETTINGS = ("kernel=faulty", "gpu=host", "measure=quick", "measure.host.max_time_s=0.1", "timeout_s=4")
@@ -124,6 +127,25 @@ def test_the_newest_that_passed_stands_for_what_is_left_out(
     assert [variant.name for variant in experiment.plan.variants] == kept
     assert [result.id for result in experiment.before] == before
     assert (left.there, left.to_run) == (2, 1)
+
+
+def test_only_what_is_asked_for_is_built_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(6):
+        place = tmp_path / "multirun" / "s" / str(number)
+        write(result(index=number, environment={"fingerprint": f"print{number % 3}"}), place)
+    write(result(index=6, environment={}, message='"fingerprint": "print1"'), tmp_path / "outputs" / "6")
+    (tmp_path / "outputs" / "7").mkdir()
+    (tmp_path / "outputs" / "7" / "result.json").write_bytes(b"\xff\xfe")
+    built: list[Path] = []
+    real = document.read
+    monkeypatch.setattr(document, "read", lambda path: built.append(path) or real(path))
+    made = config("quant_decode")
+    made.tracking.enabled = False
+    earlier = resume._Earlier(made, tmp_path / "none", True, {"kv_quant": ["print1", ""], "sync": []})
+    assert sorted(one.id[-1] for one in earlier.of("kv_quant", "print1")) == ["1", "4"]
+    assert {key: len(kept) for key, kept in earlier._on_disk.items()} == {"print1": 2}
+    assert sorted(path.parent.name for path in built) == ["1", "4"]
 
 
 def test_half_a_result_stands_for_nothing(tmp_path: Path) -> None:
