@@ -139,7 +139,12 @@ def test_only_what_is_asked_for_is_built_and_kept(tmp_path: Path, monkeypatch: p
     (tmp_path / "outputs" / "7" / "result.json").write_bytes(b"\xff\xfe")
     built: list[Path] = []
     real = document.read
-    monkeypatch.setattr(document, "read", lambda path: built.append(path) or real(path))
+
+    def read(path: Path) -> Result:
+        built.append(path)
+        return real(path)
+
+    monkeypatch.setattr(document, "read", read)
     made = config("quant_decode")
     made.tracking.enabled = False
     earlier = resume._Earlier(made, tmp_path / "none", True, {"kv_quant": ["print1", ""], "sync": []})
