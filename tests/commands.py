@@ -4,6 +4,7 @@ takes a command seconds. What a test gets is what ``subprocess.run([python, "-m"
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import json
@@ -36,7 +37,9 @@ class Commands:
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float
     ) -> subprocess.CompletedProcess[str]:
         """``python -m runner`` with these arguments, in ``folder``. Raises ``subprocess.TimeoutExpired``."""
-        server = self._server = self._server or self._start()
+        if self._server is None or self._server.poll() is not None:
+            self._server = self._start()  # the first, or another where somebody ended it
+        server = self._server
         assert server.stdin is not None and server.stdout is not None
         with tempfile.TemporaryDirectory() as place:
             output = [f"{place}/stdout", f"{place}/stderr"]
@@ -60,7 +63,12 @@ class Commands:
     def _start(self) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         server = subprocess.Popen(
-            [sys.executable, __file__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # a signal to the group of a test is not meant for it
         )
         atexit.register(self._stop, server)
         return server
@@ -68,7 +76,8 @@ class Commands:
     @staticmethod
     def _stop(server: subprocess.Popen[str]) -> None:
         assert server.stdin is not None
-        server.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            server.stdin.close()
         server.wait(30)
 
 
