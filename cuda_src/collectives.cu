@@ -12,30 +12,13 @@ constexpr int kMove = 4;
 constexpr int kBefore = 0;
 constexpr int kAfter = 1;
 
-template <class T, class P>
-__device__ inline peers::Table<T> table(P* p0, P* p1, P* p2, P* p3, P* p4, P* p5, P* p6, P* p7) {
-    return {{p0, p1, p2, p3, p4, p5, p6, p7}};
-}
-
 // Moves [blockIdx.x, count) in steps of the grid, each by the whole block.
 template <class From>
 __device__ inline void follow(const long long* moves, long long count, float* to, From from) {
     for (long long m = blockIdx.x; m < count; m += gridDim.x) {
         const long long* move = moves + m * kMove;
-        const long long quads = move[3] / 4;
-        const float4* source = reinterpret_cast<const float4*>(from(static_cast<int>(move[0])) + move[1]);
-        float4* target = reinterpret_cast<float4*>(to + move[2]);
-        for (long long first = threadIdx.x; first < quads; first += peers::kTogether * kThreads) {
-            float4 held[peers::kTogether];
-#pragma unroll
-            for (int i = 0; i < peers::kTogether; ++i) {
-                if (first + i * kThreads < quads) held[i] = peers::load_quad(source + first + i * kThreads);
-            }
-#pragma unroll
-            for (int i = 0; i < peers::kTogether; ++i) {
-                if (first + i * kThreads < quads) target[first + i * kThreads] = held[i];
-            }
-        }
+        peers::copy(reinterpret_cast<const float4*>(from(static_cast<int>(move[0])) + move[1]), reinterpret_cast<float4*>(to + move[2]),
+                    move[3] / 4, threadIdx.x, kThreads);
     }
 }
 
@@ -72,8 +55,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) moves_kernel(
         float* i6, const float* i7, float* to, const long long* moves, unsigned int* counts, float* m0, float* m1,
         float* m2, float* m3, float* m4, float* m5, float* m6, float* m7, long long count, long long own, long long
         devices, long long limit_ms) {
-    const auto inputs = table<const float>(i0, i1, i2, i3, i4, i5, i6, i7);
-    const auto mailboxes = table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
+    const auto inputs = peers::table<const float>(i0, i1, i2, i3, i4, i5, i6, i7);
+    const auto mailboxes = peers::table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
     const unsigned int call = enter(counts, mailboxes, own, devices, limit_ms);
     follow(moves, count, to, [&](int device) { return inputs.at(device); });
     leave(mailboxes, own, devices, call, limit_ms);
@@ -84,8 +67,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) reduce_scatter_kernel(
         const float* i0, const float* i1, const float* i2, const float* i3, const float* i4, const float* i5, const
         float* i6, const float* i7, float* out, unsigned int* counts, float* m0, float* m1, float* m2, float* m3, float*
         m4, float* m5, float* m6, float* m7, long long n, long long own, long long devices, long long limit_ms) {
-    const auto inputs = table<const float>(i0, i1, i2, i3, i4, i5, i6, i7);
-    const auto mailboxes = table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
+    const auto inputs = peers::table<const float>(i0, i1, i2, i3, i4, i5, i6, i7);
+    const auto mailboxes = peers::table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
     const unsigned int call = enter(counts, mailboxes, own, devices, limit_ms);
     peers::counted(devices, [&](auto known) {
         all_reduce::each_quad(n / 4, [&](long long i) {

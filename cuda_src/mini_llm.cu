@@ -188,21 +188,22 @@ extern "C" __global__ void __launch_bounds__(few::kThreads, few::kBlocks) few_ga
 // qkv = W norm(state) + bias of the layer.
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_qkv_kernel(const void* weight, const float* scale,
         const float* bias, const float* gamma, const float* state, float* qkv, long long layer, long long rows, long long depth,
-        float epsilon) {
-    single::qkv({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth)}, layer, gamma, state, qkv, epsilon);
+        long long team, float epsilon) {
+    single::qkv({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth), static_cast<int>(team)}, layer, gamma, state, qkv, epsilon);
 }
 
 // state += W x + bias of the layer.
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_residual_kernel(const void* weight, const float* scale,
-        const float* bias, const float* x, float* state, long long layer, long long rows, long long depth) {
-    single::residual({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth)}, layer, x, state);
+        const float* bias, const float* x, float* state, long long layer, long long rows, long long depth,
+        long long team) {
+    single::residual({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth), static_cast<int>(team)}, layer, x, state);
 }
 
 // out = silu(gate norm(state)) * (up norm(state)), or gelu(up norm(state) + bias).
 extern "C" __global__ void __launch_bounds__(streamed::kThreads, 1) streamed_gate_up_kernel(const void* weight, const float* scale,
         const float* bias, const float* gamma, const float* state, float* out, long long layer, long long rows, long long depth,
-        float epsilon) {
-    single::gate_up({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth), kUp}, layer, gamma, state, out, epsilon);
+        long long team, float epsilon) {
+    single::gate_up({weight, scale, bias, static_cast<int>(rows), static_cast<int>(depth), static_cast<int>(team), kUp}, layer, gamma, state, out, epsilon);
 }
 
 // logits[i] = head . norm(state of token rows_of[i]); with TIED the head is the embedding.
@@ -230,19 +231,19 @@ extern "C" __global__ void __launch_bounds__(attend::kThreads, attend::kBlocks) 
         const int* position, float* partial, unsigned int* tickets, float* plain, unsigned short* halves, long long layer,
         long long heads, long long kv_heads, long long pages_of_slot, long long pages, long long page) {
     using namespace attend;
-    __shared__ Found<kWarps> found;
+    __shared__ Found found;
     const cache::Cache all =
             cache_of(keys, values, key_scales, value_scales, table, pages_of_slot, pages, page, kv_heads, layer);
     const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
     const long long t = blockIdx.y, splits = gridDim.z;
     const Share share(heads, kv_heads, blockIdx.x, __ldcg(slot + t), __ldcg(position + t), blockIdx.z, splits);
     const long long everything = gridDim.y * heads * kDim;
-    if constexpr (overlap::kPossible) share.ask<kWarps>(all);
+    if constexpr (overlap::kPossible) share.ask(all);
     share.attend(found, all, qkv + t * (heads + 2 * kv_heads) * kDim, rotation);
     __syncthreads();
     // A share's result: the weighted sum, then the largest score and the sum of weights. [token, head, split, D + 2]
     float* const results = partial + (t * heads + share.first_head) * splits * kResult;
-    share.together<attend::kThreads>(found, [&](int g, int d, float sum, float best, float total) {
+    share.together(found, [&](int g, int d, float sum, float best, float total) {
         if (splits == 1) {
             keep_activation(plain, halves, (t * heads + share.first_head + g) * kDim + d, everything, sum / total);
             return;

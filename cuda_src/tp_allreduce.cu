@@ -8,11 +8,6 @@
 
 namespace {
 constexpr int kThreads = 256;
-
-template <class T, class P>
-__device__ inline peers::Table<T> table(P* p0, P* p1, P* p2, P* p3, P* p4, P* p5, P* p6, P* p7) {
-    return {{p0, p1, p2, p3, p4, p5, p6, p7}};
-}
 }  // namespace
 
 // Elements [0, n) of `to` from those of `from`, of which one may be a peer's.
@@ -46,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) one_shot_kernel(
         const float* input, float* output, unsigned int* counts, float* m0, float* m1, float* m2, float* m3, float* m4,
         float* m5, float* m6, float* m7, long long first, long long own, long long devices, long long n, long long most,
         long long limit_ms) {
-    const auto mailboxes = table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
+    const auto mailboxes = peers::table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
     peers::counted(devices, [&](auto count) {
         all_reduce::one_shot<count.value>(reinterpret_cast<const float4*>(input + first),
                                           reinterpret_cast<float4*>(output + first), counts, mailboxes,
@@ -58,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) one_shot_kernel(
 extern "C" __global__ void __launch_bounds__(kThreads, 1) one_shot_push_kernel(
         const float* input, float* output, unsigned int* counts, float* m0, float* m1, float* m2, float* m3, float* m4,
         float* m5, float* m6, float* m7, long long own, long long devices, long long n, long long limit_ms) {
-    const auto mailboxes = table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
+    const auto mailboxes = peers::table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
     peers::counted(devices, [&](auto count) {
         all_reduce::one_shot_push<count.value>(reinterpret_cast<const float4*>(input),
         reinterpret_cast<float4*>(output),
@@ -70,8 +65,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) two_shot_kernel(
         const float* i0, const float* i1, const float* i2, const float* i3, const float* i4, const float* i5, const
         float* i6, const float* i7, float* output, unsigned int* counts, float* m0, float* m1, float* m2, float* m3,
         float* m4, float* m5, float* m6, float* m7, long long own, long long devices, long long n, long long limit_ms) {
-    const auto inputs = table<const void>(i0, i1, i2, i3, i4, i5, i6, i7);
-    const auto mailboxes = table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
+    const auto inputs = peers::table<const void>(i0, i1, i2, i3, i4, i5, i6, i7);
+    const auto mailboxes = peers::table<void>(m0, m1, m2, m3, m4, m5, m6, m7);
     peers::counted(devices, [&](auto count) {
         all_reduce::two_shot<count.value>(inputs, reinterpret_cast<float4*>(output), counts, mailboxes,
         static_cast<int>(own),

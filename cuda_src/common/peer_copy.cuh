@@ -9,10 +9,8 @@ namespace peers {
 // Quads a thread has on their way together: a read over a link takes a microsecond.
 constexpr int kTogether = 8;
 
-// `quads` times 16 bytes, by all threads of the grid.
-__device__ inline void copy(const float4* from, float4* to, long long quads) {
-    const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
-    const long long own = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+// `quads` times 16 bytes, by `threads` threads of which this is number `own`.
+__device__ inline void copy(const float4* from, float4* to, long long quads, long long own, long long threads) {
     for (long long first = own; first < quads; first += kTogether * threads) {
         float4 held[kTogether];
 #pragma unroll
@@ -30,7 +28,8 @@ __device__ inline void copy(const float4* from, float4* to, long long quads) {
 // memory, or it writes it.
 __device__ inline void copy_floats(const float* from, float* to, long long n) {
     const long long quads = n / 4;
-    copy(reinterpret_cast<const float4*>(from), reinterpret_cast<float4*>(to), quads);
+    copy(reinterpret_cast<const float4*>(from), reinterpret_cast<float4*>(to), quads,
+         static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, static_cast<long long>(gridDim.x) * blockDim.x);
     if (blockIdx.x == 0 && threadIdx.x < n % 4) to[4 * quads + threadIdx.x] = load(from + 4 * quads + threadIdx.x);
 }
 

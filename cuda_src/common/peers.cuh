@@ -57,6 +57,12 @@ struct Table {
     }
 };
 
+// Of a kernel's arguments.
+template <class T, class P>
+__device__ inline Table<T> table(P* p0, P* p1, P* p2, P* p3, P* p4, P* p5, P* p6, P* p7) {
+    return {{p0, p1, p2, p3, p4, p5, p6, p7}};
+}
+
 // --- loads and stores of single values, at the scope of the whole system
 
 __device__ inline float load(const float* from) {

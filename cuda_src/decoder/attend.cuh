@@ -156,7 +156,6 @@ struct Online {
 constexpr int kResult = kDim + 2;  // of a share and a head: the weighted sum, then the largest score and the sum of weights
 
 // What each warp of a block found among its tokens.
-template <int kWarps>
 struct Found {
     float largest[kWarps][kHeads], totals[kWarps][kHeads], sums[kWarps][kHeads][kDim];
 };
@@ -179,12 +178,11 @@ struct Share {
     }
 
     // Asks for keys and values of the first tokens, a sector at a time, behind those that every warp reads at once.
-    template <int kWarps>
     __device__ inline void ask(const cache::Cache& all) const {
         constexpr int kSector = 32 / static_cast<int>(sizeof(cache::Word)), kSectors = (kDim + kSector - 1) / kSector;
         const int first = kWarps * kTogether, last = static_cast<int>(end - begin < kAhead ? end - begin : kAhead);
 #pragma unroll 1
-        for (int i = first * kSectors + static_cast<int>(threadIdx.x); i < last * kSectors; i += kWarps * reduce::kWarp) {
+        for (int i = first * kSectors + static_cast<int>(threadIdx.x); i < last * kSectors; i += kThreads) {
             const long long from = all.shape.row(slot, kv_head, begin + i / kSectors) * kDim + i % kSectors * kSector;
             overlap::ahead(all.keys + from);
             overlap::ahead(all.values + from);
@@ -193,8 +191,7 @@ struct Share {
 
     // `row`: Q, K and V of the token, which the kernel ahead writes; the first keys and values are read before it has ended. The token's
     // key is turned and stored, and its value, by the tile that is the first of its KV head.
-    template <int kWarps>
-    __device__ inline void attend(Found<kWarps>& found, const cache::Cache& all, const float* row, const float2* rotation) const {
+    __device__ inline void attend(Found& found, const cache::Cache& all, const float* row, const float2* rotation) const {
         const int warp = static_cast<int>(threadIdx.x) / reduce::kWarp, lane = static_cast<int>(threadIdx.x) % reduce::kWarp;
         const float scale = 1.0f / sqrtf(static_cast<float>(kDim));
         Head query[kHeads], key[kTogether], value[kTogether], turn;
@@ -272,8 +269,8 @@ struct Share {
     }
 
     // What all warps found: `store(g, d, sum, best, total)` takes element d of the tile's head g.
-    template <int kThreads, int kWarps, class Store>
-    __device__ inline void together(const Found<kWarps>& found, Store store) const {
+    template <class Store>
+    __device__ inline void together(const Found& found, Store store) const {
 #pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < count * kDim; i += kThreads) {
             const int g = i / kDim, d = i % kDim;

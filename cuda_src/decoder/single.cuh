@@ -14,14 +14,12 @@ struct Matrix {
     const float* scale;
     const float* bias;
     int rows, depth;
+    int team;  // as in streamed::Projection
     int times = 1;
 
     __device__ inline streamed::Projection of(long long layer) const {
         const weights::Layer here = weights::of_layer(weight, scale, layer, static_cast<long long>(times) * rows, depth);
         const int each = streamed::kRows / times, pieces = static_cast<int>(weights::Tiled::tiles(depth));
-        int team = streamed::kWarps;
-#pragma unroll 1
-        while (team > pieces) team /= 2;
         return {here.weight, here.scale, (rows + each - 1) / each, each, times == 1 ? 8 : rows, pieces, team};
     }
     __device__ inline float bias_of(long long layer, int row) const { return activation::bias_of(bias, layer, rows, row); }
@@ -120,11 +118,10 @@ __device__ inline void project(const streamed::Projection& of, X& x, Store store
 // out = W norm(state) + bias.
 __device__ inline void qkv(const Matrix& matrix, long long layer, const float* gamma, const float* state, float* out, float epsilon) {
     __shared__ float scratch[streamed::kWarps];
-    const streamed::Projection of = matrix.of(layer);
     Normalised token(state, gamma + layer * normalise::kRows * matrix.depth, matrix.depth, epsilon, scratch);
-    project(of, token, [&](int tile, int r, float sum, float) {
+    project(matrix.of(layer), token, [&](int tile, int r, float sum, float) {
         const int row = tile * streamed::kRows + r;
-        if (row < matrix.rows) out[row] = sum * token.factor(of.team) + matrix.bias_of(layer, row);
+        if (row < matrix.rows) out[row] = sum * token.factor(matrix.team) + matrix.bias_of(layer, row);
     });
 }
 
@@ -141,13 +138,12 @@ __device__ inline void residual(const Matrix& matrix, long long layer, const flo
 __device__ inline void gate_up(const Matrix& matrix, long long layer, const float* gamma, const float* state, float* out, float epsilon) {
     constexpr int kEach = streamed::kRows / activation::kUp;
     __shared__ float scratch[streamed::kWarps];
-    const streamed::Projection of = matrix.of(layer);
     Normalised token(state, gamma + layer * normalise::kRows * matrix.depth, matrix.depth, epsilon, scratch);
-    project(of, token, [&](int tile, int r, float sum, float below) {
+    project(matrix.of(layer), token, [&](int tile, int r, float sum, float below) {
         const int row = tile * kEach + r;
         if (r >= kEach || row >= matrix.rows) return;
         if constexpr (activation::kGated) {
-            const float factor = token.factor(of.team);
+            const float factor = token.factor(matrix.team);
             out[row] = activation::silu(sum * factor) * (below * factor);
         } else {
             out[row] = activation::gelu(sum + matrix.bias_of(layer, row));

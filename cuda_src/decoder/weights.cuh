@@ -42,7 +42,6 @@ struct Plain {
     // Where a row begins, in bytes, and its piece of 16 bytes from there on.
     static __device__ inline long long row_at(long long row, long long depth) { return bytes(row, depth); }
     static __device__ constexpr long long piece_at(int p) { return p * 16LL; }
-    static __device__ inline long long groups(long long depth) { return 0; }
     static __device__ inline int pieces(long long depth) { return static_cast<int>(depth / kCount); }
     static __device__ inline void unpack(const uint4& raw, int step, float* out) { Type::unpack(raw, out); }
     // Element that quad `q` of piece `p` begins with.

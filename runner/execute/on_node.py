@@ -14,6 +14,7 @@ from runner.execute.lanes import InTurn
 from runner.execute.planning import Experiment
 from runner.execute.runs import Runs, told
 from runner.exit_codes import FAILED, PASSED
+from runner.record.jobs import ANSWER_FILE as ANSWER_FILE
 from runner.record.location import TrackingUnavailable
 from runner.report.progress import SweepProgress
 from runner.report.terminal import Terminal
@@ -22,8 +23,6 @@ from runner.result.document import DocumentError, write_text
 from runner.result.model import Result, Status
 from runner.worker.client import WorkerDied, WorkerTimeout
 
-ANSWER_FILE = "job.json"
-"""In the point's folder; written last, so that what a job left is complete once it is there."""
 DUE_FILE = "due.json"
 """In the point's folder; written before anything runs: what a lost job owes."""
 

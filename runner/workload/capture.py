@@ -60,3 +60,35 @@ def captured_each(streams: Sequence[Stream], enqueue: Callable[[], None]) -> lis
         raise
     instantiated_us = (time.perf_counter() - recorded) * 1e6
     return [Captured(graph, (recorded - begin) * 1e6, instantiated_us) for _, graph in sorted(graphs.items())]
+
+
+class DeviceGraphs:
+    """Steps on several devices by name, one graph for each device."""
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        self._streams = streams
+        self._made: dict[str, list[Captured]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._made
+
+    def capture(self, name: str, enqueue: Callable[[], None]) -> None:
+        """Runs it once before: a first launch may load code, and a library connects then."""
+        enqueue()
+        for stream in self._streams:
+            stream.synchronize()
+        self._made[name] = captured_each(self._streams, enqueue)
+
+    def launch(self, name: str) -> None:
+        for made, stream in zip(self._made[name], self._streams, strict=True):
+            made.graph.launch(stream)
+
+    def times(self, name: str) -> dict[str, float]:
+        """What capturing it took, as metrics; nothing where it was not."""
+        return self._made[name][0].times if name in self._made else {}
+
+    def close(self) -> None:
+        for made in self._made.values():
+            for one in made:
+                one.graph.free()
+        self._made.clear()

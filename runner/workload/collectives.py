@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from runner.backend.base import Buffer, Graph
+from runner.backend.base import Buffer
 from runner.backend.collectives import Collectives, open_collectives
 from runner.plan.family import on_device
 from runner.references.collectives import Move, moves, packing, sent, unpacking
 from runner.workload.base import Context
-from runner.workload.capture import captured_each
+from runner.workload.capture import DeviceGraphs
 from runner.workload.crossing import Crossing
 from runner.workload.declared import BoundLaunch
 from runner.workload.mailboxes import THREADS, Mailboxes
@@ -42,8 +42,7 @@ class Exchanges:
         self._boxes = Mailboxes(context)
         self._crossing = Crossing()
         self._nccl: Collectives | None = None
-        self._graphs: dict[str, list[Graph]] = {}
-        self._graph_times: dict[str, dict[str, float]] = {}
+        self._graphs = DeviceGraphs(context.streams)
         self._kernels = [self._meeting(place) for place in self._places]
         self._packs = self._local("packing", packing, "source", "staging")
         self._unpacks = self._local("unpacking", unpacking, "staging", "result")
@@ -62,12 +61,7 @@ class Exchanges:
         if kind == NCCL and self._nccl is None:
             self._nccl = open_collectives(self._context.devices, self._streams)
         if variant != kind and variant not in self._graphs:
-            self._calls(kind)
-            for stream in self._streams:
-                stream.synchronize()
-            made = captured_each(self._streams, lambda: self._calls(kind))
-            self._graphs[variant] = [one.graph for one in made]
-            self._graph_times[variant] = made[0].times
+            self._graphs.capture(variant, lambda: self._calls(kind))
 
     def step(self, variant: str) -> None:
         """In a checked step what receives begins as zeros: not every row of it need get something."""
@@ -76,8 +70,7 @@ class Exchanges:
             for stream, result in zip(self._streams, self._boxes.each("result"), strict=True):
                 stream.fill(result, 0)
         if variant in self._graphs:
-            for graph, stream in zip(self._graphs[variant], self._streams, strict=True):
-                graph.launch(stream)
+            self._graphs.launch(variant)
         else:
             self._calls(variant)
 
@@ -202,17 +195,14 @@ class Exchanges:
         that receives most gets, over the mean. Of a graph, what capturing it took."""
         wanted = [self._copies[place] for place in self._places]
         crossing = sum(count for place, each in enumerate(wanted) for peer, _, _, count in each if peer != place)
-        found = {"moved_bytes": float(ITEM * crossing), **self._graph_times.get(variant, {})}
+        found = {"moved_bytes": float(ITEM * crossing), **self._graphs.times(variant)}
         if self._op == "all_to_all":
             received = [sum(count for *_, count in each) for each in wanted]
             found["imbalance"] = max(received) * len(received) / max(1, sum(received))
         return found
 
     def close(self) -> None:
-        for graphs in self._graphs.values():
-            for graph in graphs:
-                graph.free()
-        self._graphs.clear()
+        self._graphs.close()
         if self._nccl is not None:
             self._nccl.close()
             self._nccl = None

@@ -250,7 +250,7 @@ class Decoder:
             grid = self._few(rows, this.tokens)
             return self._launch(few, grid, FEW_BLOCK, *through, depth, this.tokens, *end)
         grid = min(-(-rows // (STREAM_ROWS * teams)), self.size("sms")), 1, 1
-        return self._launch(streamed, grid, STREAM_BLOCK, *through, depth, *end, shared=shared)
+        return self._launch(streamed, grid, STREAM_BLOCK, *through, depth, team, *end, shared=shared)
 
     def _bias(self, name: str) -> Value:
         """A projection's bias; of Llama's and Qwen2's layout only Q, K and V may have one."""

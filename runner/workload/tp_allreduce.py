@@ -9,11 +9,11 @@ from itertools import zip_longest
 import numpy as np
 
 from runner.backend.affinity import Bound
-from runner.backend.base import Buffer, Event, Graph, Stream
+from runner.backend.base import Buffer, Event, Stream
 from runner.backend.collectives import Collectives, open_collectives
 from runner.plan.family import on_device
 from runner.workload.base import Context
-from runner.workload.capture import captured_each
+from runner.workload.capture import DeviceGraphs
 from runner.workload.crossing import Crossing
 from runner.workload.declared import BoundLaunch
 from runner.workload.mailboxes import THREADS, Mailboxes
@@ -27,6 +27,8 @@ GRAPH = "_graph"
 KERNELS = {"one_shot": "one_shot_kernel", "two_shot": "two_shot_kernel", "one_shot_push": "one_shot_push_kernel"}
 DECODE = ("decode_exposed", "decode_hidden")
 NCCL = "nccl"
+POISONED = 1 << 20
+"""Words that are overwritten at once."""
 FLAGS = 4096
 """Words at the beginning of a mailbox: ``peers::kBlocks`` x ``kKinds`` x ``kMost``."""
 
@@ -53,8 +55,7 @@ class AllReduce:
         self._side: list[Stream] = []
         """A second stream of each device, for what runs beside the measured one."""
         self._nccl: Collectives | None = None
-        self._graphs: dict[str, list[Graph]] = {}
-        self._graph_times: dict[str, dict[str, float]] = {}
+        self._graphs = DeviceGraphs(context.streams)
         meeting = [{kernel: self._meeting(kernel, place) for kernel in KERNELS} for place in self._places]
         self._kernels = {kernel: [one[kernel] for one in meeting] for kernel in KERNELS}
         self._sums = [self._sum(place) for place in self._places]
@@ -72,17 +73,7 @@ class AllReduce:
         if (kind == "overlap" or kind in DECODE) and not self._side:
             self._side = [device.stream() for device in self._context.devices]
         if (variant != kind or kind in DECODE) and variant not in self._graphs:
-            self._capture(variant, kind)
-
-    def _capture(self, variant: str, kind: str) -> None:
-        """One graph for each device; run once before, since a first launch may load code and NCCL connects then."""
-        enqueue = self._once(kind)
-        enqueue()
-        for stream in self._streams:
-            stream.synchronize()
-        made = captured_each(self._streams, enqueue)
-        self._graphs[variant] = [one.graph for one in made]
-        self._graph_times[variant] = made[0].times
+            self._graphs.capture(variant, self._once(kind))
 
     def _once(self, kind: str) -> Callable[[], None]:
         """What enqueues a whole step, launch by launch."""
@@ -93,11 +84,10 @@ class AllReduce:
         return lambda: self._calls(kind)
 
     def step(self, variant: str) -> None:
-        if variant not in self._graphs:
+        if variant in self._graphs:
+            self._graphs.launch(variant)
+        else:
             self._once(variant)()
-            return
-        for graph, stream in zip(self._graphs[variant], self._streams, strict=True):
-            graph.launch(stream)
 
     def _calls(self, kind: str) -> None:
         """All all-reduces. Devices take turns, so that no device's queue is full before its peers have work."""
@@ -223,11 +213,11 @@ class AllReduce:
         """Asked for before a checked step: what earlier calls staged for peers is overwritten, so that reading it would
         show. Flags and what carries them stay."""
         symbols = self._context.plan.symbols
-        words = 2 * self._elements + 4 * -(-(self._elements // 4) // len(self._places))
-        assert FLAGS + words <= int(symbols["mailbox_words"])
-        poison = np.full(words, np.nan, dtype=np.float32)
+        end = int(symbols["mailbox_words"]) - 4 * len(self._places) * int(symbols["pushed"])
+        poison = np.full(min(POISONED, end - FLAGS), np.nan, dtype=np.float32)
         for stream, mailbox in zip(self._streams, self._boxes.each("mailbox"), strict=True):
-            stream.write(mailbox, poison, 4 * FLAGS)
+            for first in range(FLAGS, end, POISONED):
+                stream.write(mailbox, poison[: end - first], 4 * first)
         for stream in self._streams:
             stream.synchronize()
         checks = self._context.plan.variant(variant).checks
@@ -237,7 +227,7 @@ class AllReduce:
         """Of a graph, what capturing it took. Of ``overlap`` and the decode steps the parts alone and ``overlap``: of
         the shorter part the share (0 to 1) that the longer one hides. Of ``nccl`` its version as a number, 22809 for
         2.28.9. ``host_cores``: how many cores near the first GPU the launching thread is kept on."""
-        found = dict(self._graph_times.get(variant, {}))
+        found = self._graphs.times(variant)
         if self._bound.cores:
             found["host_cores"] = float(len(self._bound.cores))
         if self._nccl is not None and variant.startswith(NCCL):
@@ -253,9 +243,8 @@ class AllReduce:
         """Parts of a decode step as graphs, like the whole: a layer at a time, whatever the variant makes of it."""
         name = "decode " + " ".join(parts)
         if name not in self._graphs:
-            self._graphs[name] = [one.graph for one in captured_each(self._streams, lambda: self._decode(False, parts))]
-        for graph, stream in zip(self._graphs[name], self._streams, strict=True):
-            graph.launch(stream)
+            self._graphs.capture(name, lambda: self._decode(False, parts))
+        self._graphs.launch(name)
 
     def _hidden(self, enqueue: Callable[[tuple[str, ...]], None], together: Callable[[], None]) -> dict[str, float]:
         def alone(part: str) -> float:
@@ -273,10 +262,7 @@ class AllReduce:
         return found
 
     def close(self) -> None:
-        for graphs in self._graphs.values():
-            for graph in graphs:
-                graph.free()
-        self._graphs.clear()
+        self._graphs.close()
         if self._nccl is not None:
             self._nccl.close()
             self._nccl = None

@@ -27,54 +27,18 @@ of everybody on the machine."""
 _FLOAT32, _SUM = 7, 0
 """``ncclFloat32`` and ``ncclSum``."""
 _ITEM = 4
+_POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _SIGNATURES: dict[str, list[Any]] = {
-    "ncclGetVersion": [ctypes.POINTER(ctypes.c_int)],
-    "ncclCommInitAll": [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, ctypes.POINTER(ctypes.c_int)],
-    "ncclCommDestroy": [ctypes.c_void_p],
+    "ncclGetVersion": [ctypes.POINTER(_INT)],
+    "ncclCommInitAll": [ctypes.POINTER(_POINTER), _INT, ctypes.POINTER(_INT)],
+    "ncclCommDestroy": [_POINTER],
     "ncclGroupStart": [],
     "ncclGroupEnd": [],
-    "ncclAllReduce": [
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ],
-    "ncclAllGather": [
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ],
-    "ncclReduceScatter": [
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ],
-    "ncclSend": [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ],
-    "ncclRecv": [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ],
+    "ncclAllReduce": [_POINTER, _POINTER, _SIZE, _INT, _INT, _POINTER, _POINTER],
+    "ncclAllGather": [_POINTER, _POINTER, _SIZE, _INT, _POINTER, _POINTER],
+    "ncclReduceScatter": [_POINTER, _POINTER, _SIZE, _INT, _INT, _POINTER, _POINTER],
+    "ncclSend": [_POINTER, _SIZE, _INT, _INT, _POINTER, _POINTER],
+    "ncclRecv": [_POINTER, _SIZE, _INT, _INT, _POINTER, _POINTER],
 }
 
 
