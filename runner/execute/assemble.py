@@ -10,8 +10,9 @@ from runner.backend.nvml import THROTTLED
 from runner.execute.about import About
 from runner.plan.model import Plan
 from runner.result import clock
-from runner.result.metrics import Ceilings, metrics, quality, speedups, timed_metrics
+from runner.result.metrics import Ceilings, main_series, metrics, quality, speedups, timed_metrics
 from runner.result.model import Result, Status
+from runner.result.statistics import summarise
 from runner.worker.protocol import Outcome
 
 CLOCK_SHARE = 0.9
@@ -65,6 +66,8 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     if variant is None:
         return made
     made.metrics = metrics(variant, outcome.series, outcome.checks, plan.target, ceilings)
+    main = main_series(outcome.series)
+    made.flags = list(summarise(main.samples_us).flags) if main else []
     made.metrics.update(outcome.metrics)
     made.metrics.update(timed_metrics(plan, variant, made.metrics))
     if outcome.units_per_step > 1 and "time_us" in made.metrics:

@@ -115,6 +115,7 @@ def tags(result: Result) -> dict[str, str]:
         "experiment_id": result.experiment_id,
         "status": result.status.value,
         "quality": result.quality.value,
+        "flags": ", ".join(result.flags),
         "profile_status": result.profile.status.value,
         "profile_tool": result.profile.tool,
         "profile_reason": result.profile.reason,

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
+from runner.result.migration import migrated
 from runner.result.model import SCHEMA_VERSION, Result
 
 FILE_NAME = "result.json"
@@ -47,14 +48,15 @@ def to_dict(result: Result) -> dict[str, Any]:
 
 
 def from_dict(document: Mapping[str, Any]) -> Result:
-    """The result a document describes. Raises ``DocumentError`` for another schema version, a key that is
-    missing or unknown, or a value of the wrong type."""
+    """The result a document describes; one of an older schema is brought to this one where that can be done. Raises
+    ``DocumentError`` for another schema version, a key that is missing or unknown, or a value of the wrong type."""
     if not isinstance(document, Mapping):
         raise DocumentError(f"a result document is an object, not a {type(document).__name__}")
     version = document.get("schema_version")
     if version is None:
         raise DocumentError("not a result document: it has no schema_version")
-    if version != SCHEMA_VERSION:
+    document = migrated(document)
+    if document["schema_version"] != SCHEMA_VERSION:
         age = "older" if isinstance(version, int) and version < SCHEMA_VERSION else "newer"
         raise DocumentError(
             f"schema_version={version!r} is {age} than the one this runner reads ({SCHEMA_VERSION}): "

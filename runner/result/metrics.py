@@ -47,19 +47,34 @@ def metrics(
         if values:
             found[name] = max(values)
     by_mode = {item.mode: item for item in series if item.samples_us}
-    main = by_mode.get("cold") or by_mode.get("host") or by_mode.get("hot")
+    main = main_series(series)
     if main is None:
         return found
-    found.update(_times(main))
-    if "hot" in by_mode:
-        found["time_hot_us"] = summarise(by_mode["hot"].samples_us).median
+    found.update(times(main))
+    for mode in ("hot", "graph", "host"):
+        if mode in by_mode and (mode == "hot" or by_mode[mode] is not main):
+            found[f"time_{mode}_us"] = summarise(by_mode[mode].samples_us).median
     found.update(_rates(variant, found["time_us"], target, ceilings))
     return found
 
 
-def _times(series: Series) -> dict[str, float]:
+def main_series(series: Sequence[Series]) -> Series | None:
+    """The one that ``time_us`` is of: the cold one, or what stands for it; None where nothing was timed."""
+    by_mode = {item.mode: item for item in series if item.samples_us}
+    return next((by_mode[mode] for mode in ("cold", "host", "graph", "hot") if mode in by_mode), None)
+
+
+def times(series: Series) -> dict[str, float]:
+    """Location, interval, quartiles and spread of a series that has samples, as metrics."""
     summary = summarise(series.samples_us)
-    found = {"time_us": summary.median, "samples": float(len(series.samples_us))}
+    found = {
+        "time_us": summary.median,
+        "time_us_q1": summary.q1,
+        "time_us_q3": summary.q3,
+        "samples": float(len(series.samples_us)),
+    }
+    if summary.median_low is not None and summary.median_high is not None:
+        found["time_us_low"], found["time_us_high"] = summary.median_low, summary.median_high
     if summary.rsd is not None:
         found["time_us_rsd"] = summary.rsd
     if summary.p95 is not None:

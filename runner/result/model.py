@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 INTERRUPTED = "interrupted by the user"
 """Message of a SKIPPED result that Ctrl-C kept from ending; trackers file it as killed."""
 
@@ -89,7 +89,7 @@ class Series:
     """The raw samples of one mode and how they were taken."""
 
     mode: str
-    """``cold``, ``hot`` or ``host``."""
+    """``cold``, ``hot``, ``graph`` or ``host``."""
     method: str
     """What took the time: ``cuda_events``, ``host_events``, ``host_clock``; ``wall_clock`` of a whole program."""
     samples_us: list[float]
@@ -102,6 +102,14 @@ class Series:
     """Bytes read before each sample to empty the caches; 0 = not flushed."""
     wall_s: float = 0.0
     """Wall-clock seconds the series took."""
+    trial: int = 1
+    """Which of ``measure.trials`` processes took it, counted from 1."""
+    clock_mhz: list[float] = field(default_factory=list)
+    """Clock of the SMs during each sample, as many as there are samples; empty = not measured."""
+    dropped: int = 0
+    """Samples that are not among these because the clock was held down."""
+    rotated: int = 1
+    """Copies of the inputs that the steps of a graph walk through; 1 = always the same, caches warm."""
 
 
 @dataclass(slots=True)
@@ -387,6 +395,8 @@ class Result:
     """Letter → long name of the family's parameters that have one: ``{"T": "context"}``."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Metric name → value; a figure that is not finite is absent."""
+    flags: list[str] = field(default_factory=list)
+    """What the series behind ``time_us`` looks like: ``first_outlier``, ``drift``, ``bimodal``."""
     checks: list[CheckResult] = field(default_factory=list)
     """Every comparison with the reference."""
     samples: list[Series] = field(default_factory=list)

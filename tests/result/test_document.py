@@ -42,7 +42,7 @@ def test_documents_obey_the_schema(made: Result) -> None:
 def test_the_schema_refuses_what_is_no_result() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(schema.PATH.read_text(encoding="utf-8")))
     jsonschema.Draft202012Validator.check_schema(validator.schema)
-    for change in ({"status": "FINE"}, {"metrics": {"time_us": "fast"}}, {"schema_version": 2}, {"extra": 1}):
+    for change in ({"status": "FINE"}, {"metrics": {"time_us": "fast"}}, {"schema_version": 3}, {"extra": 1}):
         assert not validator.is_valid(to_dict(result()) | change), change
 
 
@@ -84,7 +84,7 @@ def test_a_value_json_cannot_hold_is_named() -> None:
     ("change", "message"),
     [
         ({"schema_version": 0}, "schema_version=0 is older than the one this runner reads"),
-        ({"schema_version": 2}, "schema_version=2 is newer"),
+        ({"schema_version": 3}, "schema_version=3 is newer"),
         ({"status": "FINE"}, "status: 'FINE' is none of PASSED"),
         ({"metrics": {"time_us": "fast"}}, "metrics.time_us: expected float, found 'fast'"),
         ({"baseline": 1}, "baseline: expected bool, found 1"),
