@@ -1,0 +1,80 @@
+"""``benchmarks/nvbench.py``: what it asks of the three loops, and the page it writes."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.execute.planning import roots
+from runner.plan.planner import make_plan
+from runner.plan.target import target_of
+from tests.benchmark_scripts import load
+
+nvbench = load("nvbench")
+
+
+@pytest.mark.parametrize("case", nvbench.CASES, ids=lambda case: case.name)
+def test_every_case_is_planned(case: Any) -> None:
+    config = nvbench.composed(*case.words, "gpu=h200_sxm", f"variants=[{case.variant}]")
+    plan, _ = make_plan(config, target_of(config.gpu), roots(()))
+    assert [variant.name for variant in plan.variants] == [case.variant]
+
+
+def documents(runner: list[float], memset: list[float], theirs: list[float], wall_s: float = 0.1) -> list[Any]:
+    """One document a process; every case has the same times."""
+    found = []
+    for times in zip(runner, memset, theirs, strict=True):
+        rows = [
+            {**nvbench.row(tool, case, [us] * 3, wall_s if tool == "runner" else 0.2, "rsd")}
+            for case in nvbench.CASES
+            for tool, us in zip(nvbench.TOOLS, times, strict=True)
+        ]
+        about = {"device": "NVIDIA H200", "driver": "580", "cuda": "13.0", "date": "2026-01-02T03:04:05Z"}
+        found.append(
+            {"about": {**about, "state": {"sm_clock_mhz": 1980}, "commit": "abc", "dirty": False}, "rows": rows}
+        )
+    return found
+
+
+def problems(found: list[Any]) -> list[str]:
+    return list(nvbench.judged(nvbench.summarised(found)))
+
+
+def test_agreement_is_no_problem() -> None:
+    assert problems(documents([100.0, 100.1], [100.1, 100.1], [100.5, 100.6])) == []
+
+
+def test_a_difference_that_the_flush_explains_is_none() -> None:
+    assert problems(documents([90.0, 90.1], [100.1, 100.1], [100.5, 100.6])) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (documents([98.0, 98.0], [98.0, 98.0], [100.0, 100.1]), "medians differ by more than 1%"),
+        (documents([9.5, 9.5], [9.5, 9.5], [10.0, 10.0]), "medians differ by more than 3%"),
+        (documents([100.0, 102.0], [100.0, 100.0], [100.0, 103.0]), "our medians spread over 1.98%"),
+        (documents([100.0, 100.9], [100.0, 100.0], [100.0, 100.1]), "NVBench's over 0.10%"),
+        (
+            documents([100.0, 100.0], [100.0, 100.0], [100.0, 100.0], wall_s=0.3),
+            "all cases take 2.10 s, NVBench 1.40 s",
+        ),
+    ],
+)
+def test_each_problem_is_told(found: list[Any], says: str) -> None:
+    assert any(says in problem for problem in problems(found))
+
+
+def test_the_page(tmp_path: Path) -> None:
+    found = documents([90.0, 90.1], [100.1, 100.1], [100.5, 100.6])
+    rows = nvbench.summarised(found)
+    nvbench.write(tmp_path, found, rows, ["something"])
+    page = (tmp_path / "README.md").read_text()
+    assert "| copy of 1 GiB | 90.05 µs | 100.55 µs | -10.44% | -0.45% |" in page
+    assert "NVIDIA H200, driver 580" in page and "not as it should be: something" in page
+    with (tmp_path / "processes.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 2 * len(nvbench.TOOLS) * len(nvbench.CASES)
