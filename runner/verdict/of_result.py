@@ -1,0 +1,68 @@
+"""A result as a judgement looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from runner.result.metrics import main_series
+from runner.result.model import Result
+from runner.result.names import plain
+from runner.verdict.model import PLACES, Configuration, Measured
+
+
+def configuration(params: Mapping[str, Any]) -> Configuration:
+    """What was measured, of all parameters of a run: where it ran is left out, and so is what has no value."""
+    return tuple(
+        sorted((key, plain(value)) for key, value in params.items() if key not in PLACES and value not in (None, ""))
+    )
+
+
+def measured(result: Result) -> Measured:
+    """Of any status."""
+    found, environment = result.metrics, result.environment
+    main = main_series(result.samples)
+    device = environment.get("device")
+    chosen = {"kernel": result.kernel, "variant": result.variant, "model": result.model, "shape": result.shape}
+    return Measured(
+        configuration=configuration({**result.params, **chosen}),
+        kernel=result.kernel,
+        variant=result.variant,
+        backend=result.backend,
+        status=result.status,
+        device=str(device.get("name") or "") if isinstance(device, Mapping) else "",
+        method=main.method if main else "",
+        mode=main.mode if main else "",
+        quality=result.quality,
+        flags=tuple(result.flags),
+        message=result.message,
+        **figures(found),
+        fingerprint=str(environment.get("fingerprint") or ""),
+        commit=str(environment.get("git_commit") or ""),
+        driver=str(environment.get("driver") or ""),
+        sweep_id=result.sweep_id,
+        experiment_id=result.experiment_id,
+        started=_millis(result.started),
+        overrides=" ".join(result.overrides),
+    )
+
+
+def figures(metrics: Mapping[str, float]) -> dict[str, Any]:
+    """The fields of ``Measured`` that come from metrics, wherever these were kept."""
+    return {
+        "time_us": metrics.get("time_us"),
+        "low": metrics.get("time_us_low"),
+        "high": metrics.get("time_us_high"),
+        "samples": int(metrics.get("samples", 0)),
+        "trials": int(metrics.get("trials", 1)),
+        "trials_rsd": metrics.get("time_us_trials_rsd"),
+        "sm_clock_mhz": metrics.get("sm_clock_mhz"),
+        "bytes_moved": metrics.get("bytes_moved"),
+        "flops": metrics.get("flops"),
+    }
+
+
+def _millis(iso: str) -> int:
+    """Milliseconds since 1970; 0 for no time."""
+    return round(datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp() * 1000) if iso else 0

@@ -1,0 +1,32 @@
+"""A result as a judgement looks at it."""
+
+from __future__ import annotations
+
+from runner.result.model import Series, Status
+from runner.verdict.of_result import measured
+from tests.synthetic import ENVIRONMENT, result
+
+
+def test_what_a_result_says() -> None:
+    environment = {**ENVIRONMENT, "device": {"name": "NVIDIA H200"}, "fingerprint": "f"}
+    one = result(environment=environment, flags=["drift"])
+    one.metrics |= {"time_us_low": 1.0, "time_us_high": 2.0, "trials": 3.0, "time_us_trials_rsd": 0.1}
+    found = measured(one)
+    assert (found.kernel, found.variant, found.backend, found.device) == ("kv_quant", "q8", "cuda", "NVIDIA H200")
+    assert (found.method, found.mode, found.flags) == ("cuda_events", "cold", ("drift",))
+    assert (found.time_us, found.low, found.high, found.samples) == (one.metrics["time_us"], 1.0, 2.0, 12)
+    assert (found.trials, found.trials_rsd, found.sm_clock_mhz) == (3, 0.1, None)
+    assert found.params["T"] == found.params["context"] == "32768"
+    assert "gpu" not in found.params and "backend" not in found.params
+    assert found.started == 1772366400000 and found.fingerprint == "f"
+
+
+def test_the_series_behind_the_time_says_how() -> None:
+    hot = Series("hot", "cuda_events", [1.0])
+    host = Series("host", "host_clock", [2.0])
+    assert measured(result(samples=[hot, host])).mode == "host"
+
+
+def test_a_result_that_failed_has_no_figures() -> None:
+    found = measured(result(status=Status.TIMEOUT))
+    assert (found.status, found.time_us, found.mode, found.samples) == (Status.TIMEOUT, None, "", 0)
