@@ -34,6 +34,9 @@ FIXED: tuple[tuple[str, Kind, Source, str], ...] = (
     ("phase", "text", "tag", "phase"),
     ("status", "text", "tag", "status"),
     ("quality", "text", "tag", "quality"),
+    ("flags", "text", "tag", "flags"),
+    ("time_method", "text", "tag", "time_method"),
+    ("time_mode", "text", "tag", "time_mode"),
     ("message", "text", "tag", "message"),
     ("warnings", "text", "tag", "warnings"),
     ("bound", "text", "tag", "bound"),
@@ -47,6 +50,7 @@ FIXED: tuple[tuple[str, Kind, Source, str], ...] = (
     ("git_dirty", "flag", "tag", "git_dirty"),
     ("host", "text", "tag", "host"),
     ("user", "text", "tag", "user"),
+    ("device_name", "text", "tag", "device_name"),
     ("gpu_uuid", "text", "tag", "gpu_uuid"),
     ("driver", "text", "tag", "driver"),
     ("cuda", "text", "tag", "cuda"),
@@ -73,7 +77,7 @@ class Table:
         batch = list(runs)
         self.rows += len(batch)
         made: dict[str, Any] = {
-            name: pyarrow.array([_value(run, kind, source, key) for run in batch], _type(kind))
+            name: pyarrow.array([_value(run, kind, source, key) for run in batch], type_of(kind))
             for name, kind, source, key in FIXED
         }
         for label, kind, values in (
@@ -115,7 +119,7 @@ class Table:
                 text[name] = text.get(name, False) or not _numbers(values)
         more = sorted(set(text) - {name for name, *_ in FIXED}, key=lambda name: (name.startswith("metrics."), name))
         return pyarrow.schema(
-            [(name, _type(kind)) for name, kind, *_ in FIXED]
+            [(name, type_of(kind)) for name, kind, *_ in FIXED]
             + [(name, pyarrow.string() if text[name] else pyarrow.float64()) for name in more]
         )
 
@@ -129,7 +133,8 @@ def form_of(path: Path) -> Literal["csv", "parquet"]:
     raise ValueError(f"out={path}: must end in .parquet or .csv")
 
 
-def _type(kind: Kind) -> Any:
+def type_of(kind: Kind) -> Any:
+    """pyarrow's type of such a column."""
     import pyarrow
 
     return {"text": pyarrow.string(), "flag": pyarrow.bool_(), "time": pyarrow.timestamp("ms", tz="UTC")}[kind]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from runner.result.metrics import main_series
 from runner.result.model import INTERRUPTED, Result, Status
 from runner.result.names import GROUP_KEYS, plain
 
@@ -104,6 +105,7 @@ def tags(result: Result) -> dict[str, str]:
     """Identity, state and provenance: fixed tags, and the environment's scalars under their own names."""
     details = {key: value for key, value in result.environment.items() if key not in _DETAILS}
     environment = flatten(details, leave_out=("others",))
+    main = main_series(result.samples)
     values: dict[str, Any] = {
         **environment,
         "host": environment.get("hostname") or socket.gethostname(),
@@ -116,6 +118,8 @@ def tags(result: Result) -> dict[str, str]:
         "status": result.status.value,
         "quality": result.quality.value,
         "flags": ", ".join(result.flags),
+        "time_method": main.method if main else "",
+        "time_mode": main.mode if main else "",
         "profile_status": result.profile.status.value,
         "profile_tool": result.profile.tool,
         "profile_reason": result.profile.reason,

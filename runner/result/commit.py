@@ -65,6 +65,14 @@ def checkout(project: Path) -> Checkout:
     )
 
 
+def commit_of(project: Path, name: str) -> str:
+    """The hash of the commit that git knows under a name (a tag, a branch, ``HEAD~3``); empty where it knows none."""
+    if not name or name.startswith("-"):
+        return ""
+    done = _git(project, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return done.decode(errors="replace").strip() if done else ""
+
+
 @lru_cache(maxsize=8)
 def uncommitted(project: Path) -> str:
     """How the tracked files differ from the commit (``git diff HEAD``), at most ``LIMIT_BYTES`` and free of what looks
