@@ -8,5 +8,11 @@ FAILED = 1
 """Some experiment failed, or a job was lost."""
 REFUSED = 2
 """The configuration is refused; nothing ran."""
+REGRESSION = 3
+"""Of a comparison: something is slower, by more than noise."""
+AMBIGUOUS = 4
+"""Of a comparison: nothing is slower for sure, but something could not be told."""
+INCOMPARABLE = 5
+"""Of a comparison: something was not measured alike, or did not pass, on one of the sides."""
 INTERRUPTED = 130
 """Ctrl-C; what was finished is kept."""

@@ -114,6 +114,15 @@ class MlflowStore:
             status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
             return self._finish(run, status.value, end)
 
+    def file_folder(self, experiment: str, run: Filed, folder: Path) -> str:
+        """Files a run that holds no result, with every file of a folder; its id. Filed twice it is two runs."""
+        with self._translated():
+            made = self._client.create_run(self._experiment(experiment), run.started, run.tags, run.name)
+            self._log(made, run.params, run.metrics, run.ended)
+            for file in artifacts.of_folder(folder):
+                self._repository(made).log_artifact(str(file.path), file.inside or None)
+            return self._finish(made, run.status, run.ended)
+
     def search(self, selection: Selection) -> Iterator[list[Filed]]:
         """The runs that are meant, in batches by start and run id: for a server, which has no tables for us."""
         with self._translated():

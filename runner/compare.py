@@ -1,0 +1,187 @@
+"""``python -m runner.compare baseline=<runs> candidate=<runs> [<option>=… …]``: is it faster, slower, or the same?
+
+A side is run:<id>, sweep:<id>, commit:<hash or name>, tag:<key>=<value>, or file:<path> of a result.json, a folder with
+some, or a table of runner.export; the baseline may be last-green. Where it is plain what is meant, the word before
+the colon can be left out. Options: tolerance=1% (differences that are surely smaller are SAME), across=gpu (compares
+different GPUs), markdown=<file>, out=<folder> (Markdown, JSON and a plot), file=false (not into MLflow), uri=<store>;
+and keys that select runs on both sides: kernel, variant, model, shape, … param.<name>, tag.<name> (docs/comparing.md).
+
+Exit code 0: no regression; 3: something is slower; 5: something cannot be compared; 4: something could not be told;
+1: the store cannot be read; 2: the command is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner import streams
+from runner.exit_codes import AMBIGUOUS, FAILED, INCOMPARABLE, INTERRUPTED, PASSED, REFUSED, REGRESSION
+from runner.record import sides
+from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.selection import Selection, pairs, select
+from runner.report.compared import markdown_of
+from runner.report.compared_files import write_files
+from runner.report.compared_table import print_comparison
+from runner.report.terminal import Terminal
+from runner.result.document import DocumentError, write_text
+from runner.verdict.judge import judge
+from runner.verdict.match import match, nearest
+from runner.verdict.model import Comparison, Rules, Verdict
+
+USAGE = "usage: python -m runner.compare baseline=<runs> candidate=<runs> [<option>=… …]"
+OWN = ("baseline", "candidate", "tolerance", "across", "markdown", "out", "file", "uri")
+CODES = ((Verdict.SLOWER, REGRESSION), (Verdict.INCOMPARABLE, INCOMPARABLE), (Verdict.AMBIGUOUS, AMBIGUOUS))
+"""The first that occurs decides."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A command line, understood."""
+
+    baseline: str
+    candidate: str
+    also: Selection
+    rules: Rules
+    location: Location
+    markdown: Path | None
+    out: Path | None
+    file: bool
+    command: str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "-h" in words or "--help" in words:
+        print(__doc__)
+        return PASSED
+    streams.prepare()
+    try:
+        asked = _asked(words)
+        comparison = compare(asked.baseline, asked.candidate, asked.location, asked.also, asked.rules)
+    except ValueError as error:
+        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        return REFUSED
+    except TrackingUnavailable as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    try:
+        print_comparison(comparison, Terminal(highlight=False))
+        _write(asked, comparison)
+    except DocumentError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("interrupted; the comparison above is complete", file=sys.stderr)
+        return INTERRUPTED
+    return exit_code(comparison)
+
+
+def compare(baseline: str, candidate: str, location: Location, also: Selection, rules: Rules) -> Comparison:
+    """Both sides read, matched and judged. Raises ``ValueError`` for words that mean nothing, and for sides without a
+    common experiment; ``TrackingUnavailable``."""
+    now = sides.read("candidate", candidate, location, also)
+    then = sides.read("baseline", baseline, location, also, now)
+    matched = match(then.runs, now.runs)
+    if not matched.pairs:
+        apart = nearest(matched.only_baseline, matched.only_candidate)
+        raise ValueError(
+            f"baseline={baseline} and candidate={candidate} have no experiment in common"
+            + (f"; of the two that are most alike {apart}" if apart else ": all of one side was SKIPPED")
+        )
+    judged = judge(matched.pairs, rules)
+    return Comparison(then.words, now.words, tuple(judged), matched.only_baseline, matched.only_candidate, rules)
+
+
+def exit_code(comparison: Comparison) -> int:
+    """What a script is told."""
+    return next((code for verdict, code in CODES if comparison.counts[verdict]), PASSED)
+
+
+def _asked(words: Sequence[str]) -> Asked:
+    """Raises ``ValueError`` and ``TrackingUnavailable``."""
+    given = pairs(words, OWN)
+    options = {key: given.pop(key) for key in OWN if key in given}
+    for side in ("baseline", "candidate"):
+        if side not in options:
+            raise ValueError(f"{side}= is missing: {sides.FORMS}")
+    try:
+        location = locate(options.get("uri", ""))
+    except TrackingUnavailable as error:
+        raise ValueError(str(error)) from None
+    return Asked(
+        baseline=options["baseline"],
+        candidate=options["candidate"],
+        also=select(given),
+        rules=Rules(tolerance=_tolerance(options), across_gpus=_choice(options, "across", {"gpu": True}, False)),
+        location=location,
+        markdown=_path(options, "markdown"),
+        out=_path(options, "out"),
+        file=_choice(options, "file", {"true": True, "false": False}, True),
+        command=shlex.join(
+            ["python", "-m", "runner.compare", *(word for word in words if not word.startswith("uri="))]
+        ),
+    )
+
+
+def _tolerance(options: Mapping[str, str]) -> float:
+    text = options.get("tolerance")
+    if text is None:
+        return Rules().tolerance
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise ValueError(f"tolerance={text}: must be above 0 and below 1, or a percentage: 0.02 or 2%")
+    return value
+
+
+def _choice(options: Mapping[str, str], key: str, known: Mapping[str, bool], default: bool) -> bool:
+    text = options.get(key)
+    if text is None:
+        return default
+    if text not in known:
+        raise ValueError(f"{key}={text}: must be {' or '.join(known)}")
+    return known[text]
+
+
+def _path(options: Mapping[str, str], key: str) -> Path | None:
+    return Path(options[key]).expanduser() if key in options else None
+
+
+def _write(asked: Asked, comparison: Comparison) -> None:
+    """Files that were asked for, and the run in the tracker. Raises ``DocumentError``."""
+    if asked.markdown is not None:
+        write_text(asked.markdown, markdown_of(comparison))
+        print(f"written: {asked.markdown}")
+    if asked.out is not None:
+        for path in write_files(comparison, asked.out):
+            print(f"written: {path}")
+    if asked.file:
+        with tempfile.TemporaryDirectory() as folder:
+            write_files(comparison, Path(folder))
+            _file(asked, comparison, Path(folder))
+
+
+def _file(asked: Asked, comparison: Comparison, folder: Path) -> None:
+    """The answer stands, whatever the tracker says."""
+    from runner.record import comparisons
+
+    try:
+        print(f"MLflow: {comparisons.file(asked.location, comparison, folder, asked.command)}")
+    except TrackingUnavailable as error:
+        print(f"warning: the comparison is not filed: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The files of a comparison: ``table.md``, ``comparison.json`` and ``comparison.png``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from runner.report.compared import markdown_of
+from runner.report.compared_plot import write_plot
+from runner.result.document import write_text
+from runner.verdict.model import Comparison, Judged, Measured
+
+VERSION = 1
+"""Of the layout of ``comparison.json``."""
+EVERY = 1_000_000
+"""Rows of a table that has all."""
+
+
+def write_files(comparison: Comparison, folder: Path) -> list[Path]:
+    """The paths; without the plot where there is nothing to draw. Raises ``DocumentError``."""
+    written = [folder / "table.md", folder / "comparison.json"]
+    write_text(written[0], markdown_of(comparison, most=EVERY))
+    write_text(written[1], json.dumps(document(comparison), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    if write_plot(comparison, folder / "comparison.png"):
+        written.append(folder / "comparison.png")
+    return written
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """JSON values; relative effects, times in microseconds."""
+    return {
+        "version": VERSION,
+        "baseline": comparison.baseline,
+        "candidate": comparison.candidate,
+        "rules": dataclasses.asdict(comparison.rules),
+        "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
+        "experiments": [_judged(one) for one in comparison.judged],
+        "only_baseline": [_measured(one) for one in comparison.only_baseline],
+        "only_candidate": [_measured(one) for one in comparison.only_candidate],
+    }
+
+
+def _judged(one: Judged) -> dict[str, Any]:
+    values = {field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "pair"}
+    sides = {"baseline": _measured(one.pair.baseline), "candidate": _measured(one.pair.candidate)}
+    return {"verdict": values.pop("verdict").value, **values, **sides}
+
+
+def _measured(one: Measured) -> dict[str, Any]:
+    values = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    return values | {
+        "configuration": one.params,
+        "status": one.status.value,
+        "quality": one.quality.value,
+        "flags": list(one.flags),
+    }
