@@ -36,23 +36,24 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "candidate": comparison.candidate,
         "rules": dataclasses.asdict(comparison.rules),
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
-        "experiments": [_judged(one) for one in comparison.judged],
-        "only_baseline": [_measured(one) for one in comparison.only_baseline],
-        "only_candidate": [_measured(one) for one in comparison.only_candidate],
+        "pairs": [_judged(one) for one in comparison.judged],
+        "only_baseline": [_what(one) | _measured(one) for one in comparison.only_baseline],
+        "only_candidate": [_what(one) | _measured(one) for one in comparison.only_candidate],
     }
 
 
 def _judged(one: Judged) -> dict[str, Any]:
     values = {field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "pair"}
     sides = {"baseline": _measured(one.pair.baseline), "candidate": _measured(one.pair.candidate)}
-    return {"verdict": values.pop("verdict").value, **values, **sides}
+    return _what(one.pair.candidate) | values | {"verdict": one.verdict.value} | sides
+
+
+def _what(one: Measured) -> dict[str, Any]:
+    return {"kernel": one.kernel, "variant": one.variant, "params": one.params}
 
 
 def _measured(one: Measured) -> dict[str, Any]:
-    values = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
-    return values | {
-        "configuration": one.params,
-        "status": one.status.value,
-        "quality": one.quality.value,
-        "flags": list(one.flags),
-    }
+    """Without what both sides of a pair share."""
+    left_out = ("kernel", "variant", "configuration")
+    values = {field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name not in left_out}
+    return values | {"status": one.status.value, "quality": one.quality.value, "flags": list(one.flags)}

@@ -48,9 +48,11 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
     for (verdict, reason), names in _reasons(listed).items():
         rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         head = Text(f"  {verdict.value}", style=STYLES[verdict])
-        console.print(Text.assemble(head, f"  {', '.join(names[:NAMED])}{rest}: {reason}"))
+        console.print(Text.assemble(head, f"  {', '.join(names[:NAMED])}{rest}: {reason}"), soft_wrap=True)
     if len(listed) > MOST:
-        console.print(Text(f"{len(listed) - MOST} rows are not shown; markdown=<file> or out=<folder> has them"))
+        console.print(
+            Text(f"{len(listed) - MOST} rows are not shown; markdown=<file> or out=<folder> has them"), soft_wrap=True
+        )
     for line in (*leftovers(comparison), legend(comparison)):
         console.print(Text(line), soft_wrap=True)
 
