@@ -65,6 +65,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
         made.params = {name: value for name, value in made.params.items() if value != ""}
     if variant is None:
         return made
+    made.compute = variant.compute if variant.flops else ""
     made.metrics = metrics(variant, outcome.series, outcome.checks, plan.target, ceilings)
     main = main_series(outcome.series)
     made.flags = list(summarise(main.samples_us).flags) if main else []

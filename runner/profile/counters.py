@@ -193,6 +193,16 @@ def totals(launches: Sequence[Counted]) -> dict[str, float]:
     return found
 
 
+def traffic(found: Mapping[str, float]) -> dict[str, float]:
+    """The bytes of a whole step by level of memory, out of the ``totals`` of all its launches."""
+    step: dict[str, float] = {}
+    if "dram_bytes_read" in found and "dram_bytes_written" in found:
+        step["counted_dram_bytes"] = found["dram_bytes_read"] + found["dram_bytes_written"]
+    if "l2_bytes" in found:
+        step["counted_l2_bytes"] = found["l2_bytes"]
+    return step
+
+
 def _all_have(launches: Sequence[Counted], column: str) -> bool:
     return bool(launches) and all(column in one.values for one in launches)
 

@@ -140,9 +140,8 @@ class NcuProfiler:
         profile.counters = counters.by_kernel(launches)
         profile.metrics = counters.totals(launches)
         profile.metrics["ncu_launches"] = float(len(launches))
-        read, written = (profile.metrics.get(f"dram_bytes_{way}") for way in ("read", "written"))
-        if read is not None and written is not None and self._whole(len(launches)) and not profile.reason:
-            profile.metrics["counted_dram_bytes"] = read + written
+        if self._whole(len(launches)) and not profile.reason:
+            profile.metrics.update(counters.traffic(profile.metrics))
         name = f"{capture.name}_counters.csv"
         try:
             capture.folder.mkdir(parents=True, exist_ok=True)

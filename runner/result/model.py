@@ -389,6 +389,8 @@ class Result:
     """Option of the ``gpu`` group that was used."""
     baseline: bool = False
     """This variant is the one that speed-ups refer to."""
+    compute: str = ""
+    """Arithmetic type of its FLOPs, a key of ``environment.target.tflops``; empty where it declares none."""
     params: dict[str, Any] = field(default_factory=dict)
     """The family's parameters under their letters and their long names, and what was chosen of each group."""
     names: dict[str, str] = field(default_factory=dict)
