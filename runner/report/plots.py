@@ -1,4 +1,4 @@
-"""Plots of a sweep: time and rate against every swept axis, and the roofline.
+"""Plots of a sweep: time and rate against every swept axis.
 
 matplotlib is imported when the first plot is made; figures are drawn straight to files, without pyplot.
 """
@@ -46,11 +46,6 @@ def write_plots(results: Sequence[Result], folder: Path, swept: Sequence[str] = 
             path = folder / f"{stem}_{re.sub(r'[^A-Za-z0-9_.-]+', '_', axis)}.png"
             against(members, axis, title, swept).savefig(path, dpi=130)
             written.append(path)
-        figure = roofline(members, title)
-        if figure is not None:
-            path = folder / f"{stem}_roofline.png"
-            figure.savefig(path, dpi=130)
-            written.append(path)
     return written
 
 
@@ -71,40 +66,6 @@ def against(results: Sequence[Result], axis: str, title: str, swept: Sequence[st
     for panel in panels:
         panel.set_xlabel(", ".join(filter(None, [axis, long_name(results, axis)])))
     finish(figure, panels[-1], title + (f" ({held})" if held else ""))
-    return figure
-
-
-def roofline(results: Sequence[Result], title: str) -> Figure | None:
-    """Points per variant under the roofs their percentages imply; None where no peak bandwidth is known."""
-    peak = _implied(results, "gbps", "pct_peak_bandwidth")
-    points = [r for r in results if r.metrics.get("intensity", 0.0) > 0 and r.metrics.get("tflops", 0.0) > 0]
-    if not peak or not points:
-        return None
-    tops = sorted(_all_implied(points, "tflops", "pct_peak_flops"))
-    spots = [r.metrics["intensity"] for r in points] + [top * 1e3 / peak for top in tops]
-    low, high = min(spots) / 3, max(spots) * 3
-    figure = blank(8.2, 5.0)
-    panel = figure.subplots()
-    for style, top in zip(_STYLES, tops or [high * peak * 1e-3], strict=False):
-        ridge = top * 1e3 / peak
-        xs, ys = [low, min(ridge, high)], [low * peak * 1e-3, min(top, high * peak * 1e-3)]
-        name = f"peak: {digits(peak)} GB/s" + (f", {digits(top)} TFLOP/s" if tops else "")
-        panel.plot([*xs, high], [*ys, ys[-1]], style, color=_ROOF, linewidth=1.3, label=name)
-    ceiling = _implied(points, "gbps", "pct_ceiling_bandwidth")
-    if ceiling:
-        ends = [low, min(high, (max(tops) * 1e3 / ceiling) if tops else high)]
-        name = f"copy ceiling: {digits(ceiling)} GB/s"
-        panel.plot(ends, [x * ceiling * 1e-3 for x in ends], ":", color="#888888", label=name)
-    for index, (who, members) in enumerate(_by_variant(points).items()):
-        xs, ys = [r.metrics["intensity"] for r in members], [r.metrics["tflops"] for r in members]
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        panel.plot(xs, ys, marker, linestyle="none", color=colour, markersize=6, alpha=0.8, label=who)
-    rates = [r.metrics["tflops"] for r in points]
-    panel.set(xscale="log", xlim=(low, high))
-    scale_log(panel)
-    panel.set_ylim(min(*rates, low * peak * 1e-3) / 1.5, max([*tops, *rates]) * 2)
-    panel.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="rate, TFLOP/s")
-    finish(figure, panel, f"{title}: roofline")
     return figure
 
 
@@ -246,11 +207,5 @@ def _time_unit(results: Sequence[Result]) -> tuple[str, float]:
 
 def _implied(results: Sequence[Result], rate: str, percent: str) -> float:
     """The full rate that the figures are percentages of; 0 when unknown."""
-    found = _all_implied(results, rate, percent)
-    return max(found) if found else 0.0
-
-
-def _all_implied(results: Sequence[Result], rate: str, percent: str) -> list[float]:
-    """Different full rates (fp32 and fp16 units, say), to three digits."""
     pairs = [(r.metrics.get(rate), r.metrics.get(percent)) for r in results]
-    return sorted({float(f"{100 * a / b:.3g}") for a, b in pairs if a and b})
+    return max((float(f"{100 * a / b:.3g}") for a, b in pairs if a and b), default=0.0)

@@ -1,4 +1,5 @@
-"""The report of a whole sweep in one folder: ``table.md``, ``table.csv``, a decoder's ``record.md`` and the plots."""
+"""The report of a whole sweep in one folder: ``table.md``, ``table.csv``, a decoder's ``record.md``, the plots and the
+rooflines."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from runner.report.export import csv_text, markdown
 from runner.report.record import record
+from runner.report.roofline_files import write_rooflines
 from runner.result.document import write_text
 from runner.result.model import Result
 
@@ -27,4 +29,5 @@ def write_report(results: Sequence[Result], folder: Path, swept: Sequence[str] =
         from runner.report.plots import write_plots  # matplotlib takes a second to import
 
         written += write_plots(results, folder, swept)
+        written += write_rooflines(results, folder, swept)
     return written
