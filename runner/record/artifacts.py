@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -67,11 +67,12 @@ def log_result(repository: Repository, result: Result, folder: Path) -> None:
         repository.log_artifact(str(sweep / spool.EVIDENCE_FOLDER / DIFFERENCE), None)
 
 
-def log_summary(repository: Repository, report: Path) -> None:
-    """The report of a command, and the evidence beside it."""
+def log_summary(repository: Repository, results: Sequence[Result], report: Path) -> None:
+    """The report of a command, and the evidence beside it. ``results`` say how large a file may be."""
+    limit = min(map(limit_bytes, results), default=Tracking.max_artifact_mb * 1e6)
     evidence = report.parent / spool.EVIDENCE_FOLDER
     for file in (*of_folder(report), *of_folder(evidence)):
-        repository.log_artifact(str(file.path), file.inside or None)
+        _log(repository, file, limit, {})
 
 
 def _log(repository: Repository, file: File, limit: float, known: Mapping[Path, str]) -> None:

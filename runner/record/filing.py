@@ -127,8 +127,10 @@ def _problem_of(sent: Sent, sweep_folder: Path, what: str) -> Iterator[None]:
 
 
 def slim(result: Result) -> Result:
-    """The result without what only its file needs, so that a long sweep does not fill the memory."""
-    return dataclasses.replace(result, samples=[], events=[], config={})
+    """The result without what only its file needs, so that a long sweep does not fill the memory. Of the config the
+    tracking stays: it says how large a file of the summary may be."""
+    kept = {key: value for key, value in result.config.items() if key == "tracking"}
+    return dataclasses.replace(result, samples=[], events=[], config=kept)
 
 
 def gather(sweep_folder: Path, sweep_id: str) -> tuple[list[Result], list[str]]:

@@ -110,7 +110,7 @@ class MlflowStore:
                 metrics["experiments"] = float(sweep.experiments)
             kernels = ", ".join(sorted({r.kernel for r in results}))
             self._log(run, {"kernel": kernels, "swept": ", ".join(sweep.swept)}, metrics, end)
-            artifacts.log_summary(self._repository(run), report)
+            artifacts.log_summary(self._repository(run), results, report)
             status = SweepStatus.KILLED if sweep.status is SweepStatus.RUNNING else sweep.status
             return self._finish(run, status.value, end)
 

@@ -9,13 +9,15 @@ from typing import Any
 
 from runner.report.numbers import digits, time
 from runner.report.roofline import SOURCES, Level, Point, Roof, roofs
-from runner.report.roofline_plot import (
+from runner.report.roofline_layout import (
     LEVELS,
     ROOF,
     Span,
     compute_labels,
+    joins,
     looks,
     rate_unit,
+    ridge_height,
     ridge_labels,
     segment,
     spanned,
@@ -24,6 +26,15 @@ from runner.report.roofline_plot import (
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 """Like the markers of the plot, in their order."""
 _LEVELS: dict[Level, str] = {"declared": "", "dram": "-open", "l2": "-open-dot"}
+_CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    # Newer versions have a button that uploads the chart: measurements stay where their owner put them.
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+}
+_MANY = 1000
+"""Points beyond which the browser draws them with WebGL."""
 _DASHES = {"datasheet": "solid", "measured": "dash"}
 
 
@@ -33,7 +44,7 @@ def page(placed: Sequence[Point], title: str, note: str = "") -> str:
 
     drawn = to_html(
         figure(placed, title, note),
-        config={"displaylogo": False, "responsive": True},
+        config=_CONFIG,
         include_plotlyjs=True,
         full_html=False,
         default_height="96vh",
@@ -51,15 +62,16 @@ def figure(placed: Sequence[Point], title: str, note: str = "") -> dict[str, Any
     unit, scale = rate_unit(placed)
     under = f"<br><sup>{html.escape(note)}</sup>" if note else ""
     return {
-        "data": [*_roofs(lines, span, scale), *_points(placed, scale)],
+        "data": [*_roofs(lines, span, scale), *_points(placed, scale), *_key(placed)],
         "layout": {
             "title": {"text": html.escape(title) + under, "x": 0.5},
             "xaxis": _axis("arithmetic intensity, FLOP per byte", span.low, span.high),
             "yaxis": _axis(f"rate, {unit}", span.bottom / scale, span.top / scale),
             "annotations": _annotations(lines, span, scale),
+            "shapes": _uprights(lines, span, scale),
             "hovermode": "closest",
             "hoverlabel": {"align": "left"},
-            "legend": {"groupclick": "toggleitem"},
+            "legend": {"groupclick": "togglegroup", "tracegroupgap": 2},
             "plot_bgcolor": "white",
             "margin": {"t": 70, "r": 30},
         },
@@ -81,7 +93,7 @@ def _axis(title: str, low: float, high: float) -> dict[str, Any]:
 
 def _roofs(lines: Sequence[Roof], span: Span, scale: float) -> list[dict[str, Any]]:
     """A trace a roof, one for the ridges."""
-    traces = []
+    traces: list[dict[str, Any]] = []
     for line in lines:
         xs, ys = segment(line, lines, span)
         unit = "GB/s" if line.kind == "memory" else "TFLOP/s"
@@ -97,8 +109,8 @@ def _roofs(lines: Sequence[Roof], span: Span, scale: float) -> list[dict[str, An
                 "name": name,
                 "line": {"color": ROOF, "dash": _DASHES[line.source], "width": 1.5},
                 "hovertemplate": f"{html.escape(name)}{ridge}<extra></extra>",
-                "legendgroup": "roofs",
-                "legendgrouptitle": {"text": "roofs"},
+                "legendgroup": name,
+                **({} if traces else {"legendgrouptitle": {"text": "roofs"}}),
             }
         )
     ridges = [line for line in lines if line.ridge]
@@ -117,7 +129,7 @@ def _roofs(lines: Sequence[Roof], span: Span, scale: float) -> list[dict[str, An
                     "symbol": ["circle" if line.source == "datasheet" else "circle-open" for line in ridges],
                 },
                 "hovertemplate": "%{text}<extra></extra>",
-                "legendgroup": "roofs",
+                "legendgroup": "ridges",
             }
         )
     return traces
@@ -130,60 +142,66 @@ def _spread(ends: Sequence[float], count: int = 40) -> list[float]:
 
 
 def _points(placed: Sequence[Point], scale: float) -> list[dict[str, Any]]:
-    """A trace a series and level; the counted levels' joined with the declared one by a line."""
+    """A trace a series and level, joined by a line; the legend's entry of a series shows and hides all of them."""
     traces: list[dict[str, Any]] = []
-    kernels = len({point.kernel for point in placed})
+    titled: set[str] = set()
+    several = len({point.kernel for point in placed}) > 1
     for series, look in looks(placed).items():
         members = [point for point in placed if point.series == series]
-        group = {"legendgroup": series[0] if kernels > 1 else "variants"}
-        group_title = {"legendgrouptitle": {"text": series[0] if kernels > 1 else "variants"}}
+        shared: dict[str, Any] = {"legendgroup": html.escape(" ".join(series))}
+        title = series[0] if several else "variants"
+        if title not in titled:
+            shared["legendgrouptitle"] = {"text": html.escape(title)}
+            titled.add(title)
         for level in dict.fromkeys(point.level for point in members):
             own = [point for point in members if point.level == level]
-            of_level = "" if level == "declared" else f", {LEVELS[level]}"
             traces.append(
                 {
-                    "type": "scattergl" if len(placed) > 1000 else "scatter",
+                    "type": "scattergl" if len(placed) > _MANY else "scatter",
                     "mode": "markers",
                     "x": [point.intensity for point in own],
                     "y": [point.tflops / scale for point in own],
                     "text": [_told(point) for point in own],
                     "hovertemplate": "%{text}<extra></extra>",
-                    "name": html.escape(series[1] + of_level),
-                    "marker": {
-                        "symbol": _SYMBOLS[look.marker] + _LEVELS[level],
-                        "color": look.colour,
-                        "size": 9,
-                        "opacity": 0.85,
-                    },
-                    **group,
-                    **group_title,
+                    "name": html.escape(series[1]),
+                    "showlegend": level == "declared",
+                    "marker": _marker(look.marker, level, look.colour),
+                    **shared,
                 }
             )
-        joined = _joins(members, scale)
-        if joined["x"]:
-            style = {
-                "mode": "lines",
-                "line": {"color": look.colour, "width": 1},
-                "hoverinfo": "skip",
-                "showlegend": False,
-            }
-            traces.append({"type": "scatter", **joined, **style, **group})
+        xs, ys = joins(members)
+        if xs:
+            line = {"mode": "lines", "line": {"color": look.colour, "width": 1}, "hoverinfo": "skip"}
+            gaps = {"x": _numbers(xs), "y": _numbers([y / scale for y in ys])}
+            traces.append({"type": "scatter", "showlegend": False, **gaps, **line, **shared})
     return traces
 
 
-def _joins(members: Sequence[Point], scale: float) -> dict[str, list[float | None]]:
-    """One broken line through the levels of each result."""
-    results: dict[str, list[Point]] = {}
-    for point in members:
-        results.setdefault(point.experiment, []).append(point)
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for ends in results.values():
-        if len(ends) > 1:
-            ordered = sorted(ends, key=lambda point: point.intensity)
-            xs += [*(point.intensity for point in ordered), None]
-            ys += [*(point.tflops / scale for point in ordered), None]
-    return {"x": xs, "y": ys}
+def _numbers(values: Sequence[float]) -> list[float | None]:
+    """JSON has no NaN: a gap is null."""
+    return [None if math.isnan(value) else value for value in values]
+
+
+def _marker(marker: int, level: Level, colour: str) -> dict[str, Any]:
+    return {"symbol": _SYMBOLS[marker] + _LEVELS[level], "color": colour, "size": 9, "opacity": 0.85}
+
+
+def _key(placed: Sequence[Point]) -> list[dict[str, Any]]:
+    """Legend entries that say what hollow markers are; none where there are none."""
+    present = [level for level in LEVELS if any(point.level == level for point in placed)]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [None],
+            "y": [None],
+            "name": LEVELS[level],
+            "marker": _marker(0, level, ROOF),
+            "legendgroup": f"level {level}",
+            **({} if index else {"legendgrouptitle": {"text": "intensity by"}}),
+        }
+        for index, level in enumerate(present if len(present) > 1 else [])
+    ]
 
 
 def _told(point: Point) -> str:
@@ -237,3 +255,19 @@ def _annotations(lines: Sequence[Roof], span: Span, scale: float) -> list[dict[s
         for label in ridge_labels(lines)
     ]
     return found
+
+
+def _uprights(lines: Sequence[Roof], span: Span, scale: float) -> list[dict[str, Any]]:
+    """A dotted line from the axis to each ridge that has a label."""
+    return [
+        {
+            "type": "line",
+            "layer": "below",
+            "x0": label.at,
+            "x1": label.at,
+            "y0": span.bottom / scale,
+            "y1": ridge_height(lines, label) / scale,
+            "line": {"color": ROOF, "width": 1, "dash": "dot"},
+        }
+        for label in ridge_labels(lines)
+    ]

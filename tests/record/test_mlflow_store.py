@@ -24,6 +24,7 @@ from mlflow.entities import Run
 from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
 from runner.record import fields, mlflow_store
+from runner.record.filing import slim
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import Sweep, SweepStatus
@@ -253,6 +254,17 @@ def test_the_summary_holds_counts_table_and_compare_link(
     assert run.data.tags["compare"].startswith("http://127.0.0.1:5000/#/compare-runs?runs=%5B%22")
     assert all(run_id in run.data.tags["compare"] for run_id in ids[:3])
     assert list(Path(location.artifacts).glob("sweeps/*/artifacts/table.md"))
+
+
+def test_the_summary_keeps_to_the_limit_of_its_results(store: MlflowStore, location: Location, tmp_path: Path) -> None:
+    results = [slim(made) for made in sweep([4096], config={"tracking": {"max_artifact_mb": 5e-5}, "seed": 0})]
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "table.md").write_text("| variant | time |\n")
+    (report / "roofline_h200.html").write_text("a page\n" * 100)
+    store.file_summary(Sweep(SWEEP_ID, "python -m runner"), results, [], report)
+    (folder,) = Path(location.artifacts).glob("sweeps/*/artifacts")
+    assert sorted(path.name for path in folder.iterdir()) == ["roofline_h200.html.ref.json", "table.md"]
 
 
 _RACE = """
