@@ -26,6 +26,12 @@ def shared_limit(arch: str) -> int:
     return 1024 * _SHARED_KIB.get(arch.rstrip("af"), _SHARED_KIB_ANYWHERE)
 
 
+def capability(arch: str) -> int:
+    """90 for ``sm_90a`` and so on; 0 on the host and where ``arch`` is not known."""
+    digits = arch.removeprefix("sm_").rstrip("af")
+    return int(digits) if digits.isdigit() else 0
+
+
 def check_launches(plan: Plan) -> None:
     """Raises ``PlanError`` for a grid or block that no device takes; an empty grid is fine, it is not launched."""
     for launch in (*plan.prepare, *(one for variant in plan.variants for one in variant.launches)):

@@ -10,7 +10,7 @@ from runner.config.schema import Config, Kernel
 from runner.plan import family
 from runner.plan.errors import FamilyError, PlanError
 from runner.plan.expressions import Evaluator, Value
-from runner.plan.limits import check_launches, shared_limit
+from runner.plan.limits import capability, check_launches, shared_limit
 from runner.plan.memory import check_memory, nbytes
 from runner.plan.model import Buffer, Launch, Plan, Target, Variant, WorkloadRef
 from runner.plan.parameters import checked_parameters, filed, long_names
@@ -92,6 +92,7 @@ def _symbols(
         "l2_bytes": target.l2_bytes,
         "memory_bytes": target.memory_bytes,
         "shared_limit": shared_limit(target.arch),
+        "capability": capability(target.arch),
         "is_host": int(target.backend == "host"),
     }
     evaluate = Evaluator(symbols)

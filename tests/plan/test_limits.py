@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from runner.paths import conf_dir
-from runner.plan.limits import shared_limit
+from runner.plan.limits import capability, shared_limit
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,8 @@ def test_every_gpu_of_the_group_is_known() -> None:
     for path in (conf_dir() / "gpu").glob("*.yaml"):
         arch = str(OmegaConf.select(OmegaConf.load(path), "arch", default=""))
         assert shared_limit(arch) > 48 * 1024, path.stem
+
+
+@pytest.mark.parametrize(("arch", "number"), [("", 0), ("sm_75", 75), ("sm_90a", 90), ("sm_120f", 120), ("auto", 0)])
+def test_capability(arch: str, number: int) -> None:
+    assert capability(arch) == number
