@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,11 @@ import pytest
 from runner.config.errors import ConfigError
 from runner.plan.memory import nbytes
 from runner.plan.model import Launch, Plan
-from tests.kernels.plans import FAMILIES, H200, HOST, SOURCES, WHOLE, plan
+from tests.kernels.plans import ADA, FAMILIES, H200, HOST, SOURCES, WHOLE, plan
 
 SCALARS = {"long long": "int64", "float": "float32"}
 CHECKS = {
-    "ceilings": ["copy", "read"],
+    "ceilings": ["copy", "read", "write", "fma_fp32", "mma_fp16", "mma_bf16", "wgmma_fp16", "wgmma_bf16", "wgmma_fp8"],
     "decode_roofline": ["gemv_row", "gemv_splitk", "gemv_row_fp16", "gemv_splitk_fp16"],
     "kv_quant": [
         "fp32_kv_scan",
@@ -73,7 +74,8 @@ ELEMENTS = {
     "unsigned char": ("int8", "uint8"),
     "__nv_fp8_e4m3": "float8_e4m3",
     "int": "int32",
-    "unsigned int": "uint32",
+    "unsigned int": ("uint32", "float16", "bfloat16", "float8_e4m3"),
+    "uint4": ("float16", "bfloat16", "float8_e4m3"),
     "long long": "int64",
     "unsigned long long": "uint64",
 }
@@ -128,11 +130,11 @@ def test_quantising_is_prepared_where_weights_are_quantised() -> None:
 
 
 def test_every_entry_point_is_used() -> None:
-    """By one of the families that share its source."""
+    """By one of the families that share its source, on one kind of GPU at least."""
     unused: dict[str, set[str]] = {}
     for family in FAMILIES:
-        made = plan(family, WHOLE.get(family))
-        used = {launch.function for launch in launches(made)}
+        made, other = plan(family, WHOLE.get(family)), plan(family, WHOLE.get(family), target=ADA)
+        used = {launch.function for launch in (*launches(made), *launches(other))}
         known = set(signatures(Path(made.source)))
         assert used <= known
         used |= named(made.workload.target.rpartition(".")[0])
@@ -160,7 +162,8 @@ def test_check_names_and_report(family: str) -> None:
         assert variant.drift in ("", *names)
         # What a launch costs by itself moves nothing, and what a server moves follows from its scheduling.
         if variant.report.get("calls") != 0 and family != "mini_llm_serve":
-            assert variant.bytes_read > 0 and variant.bytes_written > 0
+            assert variant.bytes_read > 0 or (family, variant.name) == ("ceilings", "write")
+            assert variant.bytes_written > 0
 
 
 def test_scan_grid_is_one_equal_wave_on_an_h200() -> None:
@@ -230,6 +233,39 @@ def test_ceilings_size_follows_the_device() -> None:
     assert nbytes(plan("ceilings").buffer("source")) == 1 << 30
     assert nbytes(plan("ceilings", target=HOST).buffer("source")) == 64 << 20
     assert nbytes(plan("ceilings", {"MB": 3}).buffer("source")) == 3 << 20
+    assert nbytes(plan("ceilings", {"MB": 3}, target=HOST).buffer("source")) == 3 << 20
+
+
+@pytest.mark.parametrize(
+    ("arch", "tensor"),
+    [
+        ("", []),
+        ("sm_75", []),
+        ("sm_80", ["mma_fp16", "mma_bf16"]),
+        ("sm_89", ["mma_fp16", "mma_bf16", "mma_fp8"]),
+        ("sm_90a", ["mma_fp16", "mma_bf16", "wgmma_fp16", "wgmma_bf16", "wgmma_fp8"]),
+        ("sm_100a", []),
+        ("sm_120a", ["mma_fp16", "mma_bf16", "mma_fp8"]),
+    ],
+)
+def test_ceilings_of_tensor_cores_follow_the_instructions_there_are(arch: str, tensor: list[str]) -> None:
+    target = replace(H200, arch=arch, backend="cuda" if arch else "host")
+    names = [variant.name for variant in plan("ceilings", target=target).variants]
+    assert names == ["copy", "read", "write", "fma_fp32", *tensor]
+
+
+def test_ceilings_count_every_operation() -> None:
+    """What one SM is asked for, worked by hand: a thread's chains, and the sizes that an instruction's name gives."""
+    made = plan("ceilings")
+    assert made.variant("fma_fp32").flops == 132 * (4 * 256) * 8 * 16384 * 2
+    warps, sums, products = 132 * 2 * 8, 8, 16 * 256
+    assert made.variant("mma_bf16").flops == warps * sums * products * (2 * 16 * 8 * 16)
+    groups = 132 * 2
+    assert made.variant("wgmma_fp16").flops == groups * products * (2 * 64 * 256 * 16)
+    assert made.variant("wgmma_fp8").flops == 2 * made.variant("wgmma_fp16").flops
+    assert {variant.name: variant.compute for variant in made.variants if variant.name.endswith("fp8")} == {
+        "wgmma_fp8": "float8"
+    }
 
 
 @pytest.mark.parametrize(
