@@ -32,6 +32,9 @@ THROTTLE_REASONS = {
 THROTTLED = frozenset({"power_cap", "hardware_slowdown", "thermal", "hardware_thermal", "power_brake"})
 """Those that make a measurement slower than the GPU could be."""
 
+_CLOCK_LIMITS = ("APP_CLOCK_TARGET", "CUSTOMER_BOOST_MAX")
+"""NVML's names of clocks that somebody set."""
+
 _RETIREMENT_CAUSES = (0, 1)
 """NVML's causes of a page's retirement: several single-bit errors, one double-bit error."""
 
@@ -174,6 +177,24 @@ class Gpu:
     def _clock(self, function: str, kind: str) -> int | None:
         value = self._read(function, getattr(self._library, kind, None))
         return None if value is None else int(value)
+
+    def limits(self) -> dict[str, int]:
+        """What bounds the clocks, MHz and W, without what this GPU does not tell: the hardware's maxima, what
+        ``nvidia-smi -ac`` asked for, the administrator's maximum, the power limit. Clocks locked by ``nvidia-smi -lgc``
+        are told by no function of NVML."""
+        library = self._library
+        target, boost = (getattr(library, f"NVML_CLOCK_ID_{name}", None) for name in _CLOCK_LIMITS)
+        sm, memory = (getattr(library, f"NVML_CLOCK_{name}", None) for name in ("SM", "MEM"))
+        watts = self.power_limit_w()
+        values = {
+            "max_sm_clock_mhz": self.max_sm_clock_mhz(),
+            "max_memory_clock_mhz": self.max_memory_clock_mhz(),
+            "target_sm_clock_mhz": self._read("nvmlDeviceGetClock", sm, target),
+            "target_memory_clock_mhz": self._read("nvmlDeviceGetClock", memory, target),
+            "boost_sm_clock_mhz": self._read("nvmlDeviceGetClock", sm, boost),
+            "power_limit_w": None if watts is None else round(watts),
+        }
+        return {name: int(value) for name, value in values.items() if value is not None}
 
     def temperature_c(self) -> int | None:
         value = self._read("nvmlDeviceGetTemperature", getattr(self._library, "NVML_TEMPERATURE_GPU", None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from runner.plan.expressions import Value
+from runner.result.metrics import access
 from runner.result.model import KernelCounters, KernelUse, Profile, Result
 from runner.result.names import printed
 
@@ -186,8 +187,9 @@ def _graphed(found: Mapping[str, Value]) -> bool:
 
 def _bandwidth(found: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
     """Declared bytes against what this device reaches, or the datasheet where that was not measured."""
+    kind = access(_number(found, "bytes_read") or 0.0, _number(found, "bytes_written") or 0.0)
     for name, of in (
-        ("pct_ceiling_bandwidth", "of what a copy reaches on this device"),
+        ("pct_ceiling_bandwidth", f"of what a {kind} reaches on this device"),
         ("pct_peak_bandwidth", "of the datasheet's peak"),
     ):
         value = _number(found, name)

@@ -1,31 +1,46 @@
-"""Copy and read bandwidth this device really reaches: measured once by the ``ceilings`` family, then cached."""
+"""What this device really reaches, in memory and arithmetic: measured once by the ``ceilings`` family, then cached."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from runner.backend import nvml
 from runner.backend.base import DeviceInfo
 from runner.build.api import build
 from runner.build.cache import cache_dir
-from runner.config.schema import Kernel, Measure
+from runner.build.sources import closure
+from runner.config.schema import Kernel, Measure, MeasureHost
 from runner.execute import planning
 from runner.execute.experiment import outcomes_of
 from runner.execute.planning import Experiment
-from runner.paths import conf_dir
+from runner.paths import PACKAGE, conf_dir, cuda_src_dir
+from runner.plan.model import Variant
 from runner.result.metrics import Ceilings, metrics
 from runner.result.model import Result, Status
 from runner.worker.client import WorkerPool
 
 FAMILY = "ceilings"
-_MEASURE = Measure(name=FAMILY, modes=["cold"], min_samples=10, min_time_s=0.05, max_time_s=3.0, max_rsd=0.01)
+MEMORY = ("copy", "read", "write")
+"""Variants of the family that are a bandwidth; all others are arithmetic."""
+_MEASURE = Measure(
+    name=FAMILY,
+    modes=["cold"],
+    min_samples=10,
+    min_time_s=0.02,
+    max_time_s=0.5,
+    max_rsd=0.01,
+    host=MeasureHost(min_samples=5, max_time_s=0.3),
+)
 """A ceiling need not be known better than 1 %, and nobody waits long for it."""
 
 
@@ -38,7 +53,7 @@ class DeviceCeilings:
         """By the device's UUID."""
 
     def of(self, experiment: Experiment, before_measuring: Callable[[str], None]) -> Ceilings:
-        """Of the experiment's first device; zeros where they cannot be measured or the experiment does so itself.
+        """Of the experiment's first device; none where they cannot be measured or the experiment does so itself.
 
         ``before_measuring`` gets the device's name when it takes a measurement.
         """
@@ -56,13 +71,14 @@ class DeviceCeilings:
         return self._known[info.uuid]
 
     def keep(self, experiment: Experiment, results: Sequence[Result]) -> None:
-        """Takes over what ``kernel=ceilings`` measured as this module would: at the size chosen for the device and
-        without a sanitizer. Other results are ignored."""
+        """Takes over what ``kernel=ceilings`` measured as this module would: all variants, at the size chosen for the
+        device and without a sanitizer. Other results are ignored."""
         plan = experiment.plan
-        if plan is not None and plan.kernel == FAMILY and not plan.sanitize and plan.params["MB"] == 0:
-            self._save(
-                experiment.devices[0], {r.variant: r.metrics["gbps"] for r in results if r.status is Status.PASSED}
-            )
+        if plan is None or plan.kernel != FAMILY or plan.sanitize or plan.params["MB"] != 0:
+            return
+        if experiment.config.variants is None and not (experiment.before or experiment.kept):
+            figures = {made.variant: made.metrics for made in results if made.status is Status.PASSED}
+            self._save(experiment.devices[0], plan.variants, figures)
 
     def _measure(self, example: Experiment) -> Ceilings:
         """Runs the family on the devices of ``example``. A variant that fails leaves its ceiling unmeasured."""
@@ -70,16 +86,20 @@ class DeviceCeilings:
         assert example.plan is not None
         planning.plan(experiment, example.plan.target)
         plan, built = experiment.plan, build(experiment.requests.values())
-        rates: dict[str, float] = {}
+        if plan is None:  # more memory than the device has
+            return Ceilings()
+        figures: dict[str, dict[str, float]] = {}
         for outcome in outcomes_of(experiment, built, self._pool, lambda kind, what: None):
-            if plan is not None and outcome.status is Status.PASSED:
-                found = metrics(plan.variant(outcome.variant), outcome.series, (), plan.target, Ceilings())
-                rates[outcome.variant] = found["gbps"]
-        return self._save(example.devices[0], rates)
+            if outcome.status is Status.PASSED:
+                variant = plan.variant(outcome.variant)
+                figures[outcome.variant] = metrics(variant, outcome.series, (), plan.target, Ceilings())
+        return self._save(example.devices[0], plan.variants, figures)
 
-    def _save(self, info: DeviceInfo, rates: Mapping[str, float]) -> Ceilings:
-        """Remembers complete ceilings, here and on disk; incomplete ones are zeros and not kept."""
-        found = from_rates(rates)
+    def _save(
+        self, info: DeviceInfo, variants: Sequence[Variant], figures: Mapping[str, Mapping[str, float]]
+    ) -> Ceilings:
+        """Remembers ceilings, here and on disk; where a bandwidth is missing there are none, and nothing is kept."""
+        found = from_figures(variants, figures)
         if found is None:
             return Ceilings()
         with contextlib.suppress(OSError):  # a cache that is full or read-only: measured again by the next command
@@ -89,17 +109,22 @@ class DeviceCeilings:
 
 
 def cache_file(info: DeviceInfo, cache: Path) -> Path:
-    """One file per device and driver: another driver may move memory differently."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{info.uuid}-{info.driver or info.backend}")
-    return cache / "ceilings" / f"{safe}.json"
+    """One file per device, driver, and limits of its clocks and power: each may move data and compute differently."""
+    limits = nvml.Gpu(info.uuid).limits() if info.backend == "cuda" else {}
+    parts = [info.uuid, info.driver or info.backend, *map(str, limits.values())]
+    return cache / "ceilings" / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', '-'.join(parts))}.json"
 
 
 def load(info: DeviceInfo, cache: Path) -> Ceilings | None:
-    """What was measured on this device earlier, or None."""
+    """What was measured on this device earlier by the same code, or None."""
     try:
         data = json.loads(cache_file(info, cache).read_text())
-        return Ceilings(copy_gbps=float(data["copy_gbps"]), read_gbps=float(data["read_gbps"]))
-    except (OSError, KeyError, TypeError, ValueError):
+        if data["code"] != code():
+            return None
+        kept = data["ceilings"]
+        rates = {f"{name}_gbps": float(kept[f"{name}_gbps"]) for name in MEMORY}
+        return Ceilings(**rates, tflops={str(kind): float(rate) for kind, rate in kept["tflops"].items()})
+    except (OSError, AttributeError, KeyError, TypeError, ValueError):
         return None
 
 
@@ -108,14 +133,30 @@ def save(info: DeviceInfo, cache: Path, ceilings: Ceilings) -> None:
     path = cache_file(info, cache)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps({**asdict(ceilings), "device": info.name, "driver": info.driver}, indent=1))
+    kept = {"ceilings": asdict(ceilings), "code": code(), "device": info.name, "driver": info.driver}
+    temporary.write_text(json.dumps(kept, indent=1))
     os.replace(temporary, path)
+
+
+@lru_cache(maxsize=1)
+def code() -> str:
+    """Digest of what decides the figures: the kernels, their declaration, the flush before each sample, this file and
+    the timing loop."""
+    folder = cuda_src_dir()
+    sources = {**closure(folder / f"{FAMILY}.cu", (folder,)), **closure(folder / "common" / "flush.cu", (folder,))}
+    digest = hashlib.sha256(repr(sorted((path.name, known) for path, known in sources.items())).encode())
+    for path in (_declaration(), Path(__file__), *sorted((PACKAGE / "measure").glob("*.py"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _declaration() -> Path:
+    return conf_dir() / "kernel" / f"{FAMILY}.yaml"
 
 
 def experiment_for(example: Experiment) -> Experiment:
     """The ``ceilings`` family on the devices, target and environment of another experiment."""
-    path = conf_dir() / "kernel" / f"{FAMILY}.yaml"
-    kernel = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Kernel), OmegaConf.load(path)))
+    kernel = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Kernel), OmegaConf.load(_declaration())))
     assert isinstance(kernel, Kernel)
     config = replace(
         example.config,
@@ -129,8 +170,21 @@ def experiment_for(example: Experiment) -> Experiment:
     return Experiment(replace(example.point, config=config), devices=example.devices[:1])
 
 
-def from_rates(rates: Mapping[str, float]) -> Ceilings | None:
-    """Ceilings out of the GB/s of the family's two variants; None unless both were measured."""
-    if "copy" not in rates or "read" not in rates:
+def from_figures(variants: Sequence[Variant], figures: Mapping[str, Mapping[str, float]]) -> Ceilings | None:
+    """Ceilings out of the metrics of those ``variants`` that passed; None unless all bandwidths were measured.
+
+    The ceiling of an arithmetic type is the best of its variants. It is absent where one of them did not pass: that
+    might have been the best.
+    """
+    if any(name not in figures for name in MEMORY):
         return None
-    return Ceilings(copy_gbps=rates["copy"], read_gbps=rates["read"])
+    rates: dict[str, list[float]] = {}
+    for variant in variants:
+        if variant.name not in MEMORY:
+            rates.setdefault(variant.compute, []).append(figures.get(variant.name, {}).get("tflops", 0.0))
+    return Ceilings(
+        copy_gbps=figures["copy"]["gbps"],
+        read_gbps=figures["read"]["gbps"],
+        write_gbps=figures["write"]["gbps"],
+        tflops={kind: max(found) for kind, found in rates.items() if all(found)},
+    )

@@ -124,7 +124,7 @@ class Runs:
                 progress.start(f"{experiment.title}{words[kind]}{what}")
 
         ceilings = lane.ceilings.of(
-            experiment, lambda device: progress.start(f"measuring the copy and read bandwidth of {device}")
+            experiment, lambda device: progress.start(f"measuring bandwidth and arithmetic of {device}")
         )
         run = Single(experiment, about(self.sweep_id, experiment, ceilings, self.built), on_event)
         self._begun[experiment.id] = run

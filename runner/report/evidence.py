@@ -32,7 +32,7 @@ def environment(result: Result) -> str:
     found = result.environment
     rows = [["device", _device(found)]]
     rows += [[title, plain(found[key])] for title, key in _MACHINE if found.get(key)]
-    rows += [[f"measured {name}", f"{digits(value)} GB/s"] for name, value in _ceilings(found)]
+    rows += [[f"measured {name}", text] for name, text in _ceilings(found)]
     rows.append(["commit", _commit(found)])
     rows += [[f"package {name}", str(version)] for name, version in (found.get("packages") or {}).items()]
     rows += [[f"variable {name}", str(value)] for name, value in (found.get("variables") or {}).items()]
@@ -47,10 +47,11 @@ def _device(found: Mapping[str, Any]) -> str:
     return f"{what} ({title})" if title and title not in what else what
 
 
-def _ceilings(found: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _ceilings(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     ceilings = found.get("ceilings") or {}
-    names = (("copy bandwidth", "copy_gbps"), ("read bandwidth", "read_gbps"))
-    return [(name, ceilings[key]) for name, key in names if ceilings.get(key)]
+    rates = [(f"{name} bandwidth", ceilings.get(f"{name}_gbps")) for name in ("copy", "read", "write")]
+    shown = [(name, f"{digits(rate)} GB/s") for name, rate in rates if rate]
+    return shown + [(kind, f"{digits(rate)} TFLOP/s") for kind, rate in (ceilings.get("tflops") or {}).items()]
 
 
 def _commit(found: Mapping[str, Any]) -> str:

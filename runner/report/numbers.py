@@ -94,7 +94,14 @@ def rate(result: Result) -> str:
 
 def peak(result: Result) -> str:
     """Percent of the datasheet's peak: of the roof that is nearer."""
-    flops = result.metrics.get("pct_peak_flops")
-    bandwidth = result.metrics.get("pct_peak_bandwidth")
-    known = [value for value in (flops, bandwidth) if value is not None]
+    return _of_nearer(result, "pct_peak")
+
+
+def ceiling(result: Result) -> str:
+    """Percent of what was measured on this device: of the roof that is nearer."""
+    return _of_nearer(result, "pct_ceiling")
+
+
+def _of_nearer(result: Result, prefix: str) -> str:
+    known = [result.metrics[f"{prefix}_{of}"] for of in ("flops", "bandwidth") if f"{prefix}_{of}" in result.metrics]
     return f"{max(known):.1f}%" if known else NONE

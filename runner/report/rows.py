@@ -145,7 +145,7 @@ _FIGURES: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
     ("tokens/s", 92, True, lambda r: _of_served(r, "output_tokens_per_s", numbers.digits)),
     ("rate", 90, True, numbers.rate),
     ("% of\npeak", 85, True, numbers.peak),
-    ("% of\nceiling", 50, True, _metric("pct_ceiling_bandwidth", _percent)),
+    ("% of\nceiling", 50, True, numbers.ceiling),
     ("bound", 70, False, lambda r: numbers.bound(r) or numbers.NONE),
     ("speed-up", 88, True, _metric("speedup", _times)),
     ("KL\n(nats)", 87, True, _metric("kl_divergence", numbers.digits)),

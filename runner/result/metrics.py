@@ -6,7 +6,8 @@ Names are quantity, unit, statistic; 1 GB/s = 1e9 byte/s and 1 TFLOP/s = 1e12 FL
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from runner.plan.expressions import Evaluator
 from runner.plan.model import Plan, Target, Variant
@@ -17,13 +18,35 @@ ABOVE_PEAK_SLACK = 1.02
 """Clock tolerance of a physical peak: memory runs up to 2 % above the datasheet's rate (H200: 4917 of 4800 GB/s)."""
 
 
+ONE_WAY = 0.05
+"""Share of its bytes that a kernel may move the other way and still count as one that only reads, or only writes."""
+
+Access = Literal["copy", "read", "write"]
+
+
 @dataclass(frozen=True)
 class Ceilings:
-    """Bandwidth this device really reaches, 1e9 byte/s; 0 = not measured."""
+    """What this device really reaches: bandwidth in 1e9 byte/s, 0 = not measured."""
 
     copy_gbps: float = 0.0
     """Read plus write of a device-to-device copy."""
     read_gbps: float = 0.0
+    write_gbps: float = 0.0
+    tflops: dict[str, float] = field(default_factory=dict)
+    """1e12 FLOP/s by arithmetic type, a key of ``Target.tflops``; one that was not measured is absent."""
+
+    def gbps(self, kind: Access) -> float:
+        """The bandwidth that this kind of access reaches."""
+        return {"copy": self.copy_gbps, "read": self.read_gbps, "write": self.write_gbps}[kind]
+
+
+def access(bytes_read: float, bytes_written: float) -> Access:
+    """Which ceiling holds for so many bytes: that of the copy, unless nearly all of them go one way. The memory's bus
+    loses time whenever it turns round, so that reading alone is faster than a copy."""
+    least = ONE_WAY * (bytes_read + bytes_written)
+    if bytes_written <= least:
+        return "read"
+    return "write" if bytes_read <= least else "copy"
 
 
 def metrics(
@@ -91,14 +114,18 @@ def _rates(variant: Variant, time_us: float, target: Target, ceilings: Ceilings)
         found["gbps"] = gbps
         if target.bandwidth_gbps:
             found["pct_peak_bandwidth"] = 100 * gbps / target.bandwidth_gbps
-        if ceilings.copy_gbps:
-            found["pct_ceiling_bandwidth"] = 100 * gbps / ceilings.copy_gbps
+        ceiling = ceilings.gbps(access(variant.bytes_read, variant.bytes_written))
+        if ceiling:
+            found["pct_ceiling_bandwidth"] = 100 * gbps / ceiling
     if variant.flops:
         tflops = variant.flops / time_us * 1e-6
         found["tflops"] = tflops
         peak = target.tflops.get(variant.compute, 0.0)
         if peak:
             found["pct_peak_flops"] = 100 * tflops / peak
+        reached = ceilings.tflops.get(variant.compute, 0.0)
+        if reached:
+            found["pct_ceiling_flops"] = 100 * tflops / reached
     return found
 
 

@@ -21,6 +21,7 @@ class FakeNvml(ModuleType):
 
     NVMLError = NVMLError
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+    NVML_CLOCK_ID_APP_CLOCK_TARGET, NVML_CLOCK_ID_CUSTOMER_BOOST_MAX = 1, 3
 
     def __init__(self) -> None:
         super().__init__("pynvml")
@@ -70,6 +71,11 @@ class FakeNvml(ModuleType):
 
     def nvmlDeviceGetMaxClockInfo(self, handle: int, kind: int) -> int:
         return {1: 1980, 2: 3201}[kind]
+
+    def nvmlDeviceGetClock(self, handle: int, kind: int, which: int) -> int:
+        if which == 3:
+            raise NVMLError("Not Supported")
+        return {1: 1410, 2: 3201}[kind]
 
     def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:
         return 41
@@ -236,3 +242,14 @@ def test_energy_of_several_gpus_is_their_sum(monkeypatch: pytest.MonkeyPatch) ->
     for meter in (both, lacking):
         meter.start()
     assert (both.stop(), lacking.stop()) == (37.0, None)
+
+
+def test_limits_are_those_that_this_gpu_tells(library: FakeNvml) -> None:
+    assert nvml.Gpu("GPU-b1").limits() == {
+        "max_sm_clock_mhz": 1980,
+        "max_memory_clock_mhz": 3201,
+        "target_sm_clock_mhz": 1410,
+        "target_memory_clock_mhz": 3201,
+        "power_limit_w": 700,
+    }
+    assert nvml.Gpu("GPU-unknown").limits() == {}

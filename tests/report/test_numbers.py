@@ -31,6 +31,8 @@ def test_the_nearer_roof_bounds_and_gives_the_rate() -> None:
         "50.0 TFLOP/s",
         "75.0%",
     )
+    seen = result(metrics={"pct_ceiling_bandwidth": 2.0, "pct_ceiling_flops": 81.0})
+    assert (numbers.ceiling(seen), numbers.ceiling(compute)) == ("81.0%", "–")
     bare = result(metrics={"tflops": 0.5})
     assert (numbers.bound(bare), numbers.rate(bare), numbers.peak(bare)) == ("", "0.500 TFLOP/s", "–")
     assert numbers.rate(result(metrics={})) == numbers.spread(result(metrics={})) == "–"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.plan.model import Target, Variant
-from runner.result.metrics import Ceilings, bound, metrics, quality, speedups
+from runner.result.metrics import Ceilings, access, bound, metrics, quality, speedups
 from runner.result.model import CheckResult, Quality, Series
 
 H200 = Target(
@@ -34,13 +34,42 @@ def cold(*samples: float, stop: str = "rsd") -> Series:
     time_us=st.floats(0.5, 1e6),
 )
 def test_rates_are_work_over_time(read: int, flops: int, time_us: float) -> None:
-    found = metrics(variant(read, 0, flops), [cold(time_us)], (), H200, Ceilings(copy_gbps=4250.0))
+    found = metrics(variant(read, 0, flops), [cold(time_us)], (), H200, Ceilings(read_gbps=4380.0))
     assert found["gbps"] * 1e9 * time_us * 1e-6 == pytest.approx(read)
     assert found["tflops"] * 1e12 * time_us * 1e-6 == pytest.approx(flops)
     assert found["intensity"] == pytest.approx(flops / read)
     assert found["pct_peak_bandwidth"] == pytest.approx(100 * found["gbps"] / 4800)
-    assert found["pct_ceiling_bandwidth"] == pytest.approx(100 * found["gbps"] / 4250)
+    assert found["pct_ceiling_bandwidth"] == pytest.approx(100 * found["gbps"] / 4380)
     assert found["pct_peak_flops"] == pytest.approx(100 * found["tflops"] / 67)
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "kind"),
+    [
+        (1000, 0, "read"),
+        (960, 40, "read"),
+        (940, 60, "copy"),
+        (500, 500, "copy"),
+        (60, 940, "copy"),
+        (40, 960, "write"),
+        (0, 1000, "write"),
+    ],
+)
+def test_a_variant_is_held_against_the_ceiling_of_its_access(read: int, written: int, kind: str) -> None:
+    assert access(read, written) == kind
+    ceilings = Ceilings(copy_gbps=4250.0, read_gbps=4380.0, write_gbps=4400.0)
+    found = metrics(variant(read, written, 0), [cold(1.0)], (), H200, ceilings)
+    level = {"copy": 4250.0, "read": 4380.0, "write": 4400.0}[kind]
+    assert found["pct_ceiling_bandwidth"] == pytest.approx(100 * 1.0 / level)
+
+
+def test_arithmetic_is_held_against_the_ceiling_of_its_type() -> None:
+    """Worked by hand: 640e6 FLOP in 10 µs = 64 TFLOP/s."""
+    ceilings = Ceilings(tflops={"float16": 800.0})
+    found = metrics(variant(1, 1, 640_000_000, "float16"), [cold(10.0)], (), H200, ceilings)
+    assert found["pct_ceiling_flops"] == pytest.approx(8.0)
+    other = metrics(variant(1, 1, 640_000_000, "float32"), [cold(10.0)], (), H200, ceilings)
+    assert "pct_ceiling_flops" not in other and "pct_ceiling_bandwidth" not in other
 
 
 def test_a_268_mb_scan_in_70_us() -> None:
