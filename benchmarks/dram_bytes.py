@@ -70,7 +70,7 @@ class Point:
 
 POINTS = (
     Point("allocator", ("MB=2048", "iters=2", "slots=2")),
-    Point("ceilings", ("MB=4096",)),
+    Point("ceilings", ("MB=4096",), ("copy", "read", "write")),  # the others are arithmetic
     Point(
         "chunked_prefill",
         ("prefillMB=4096", "chunks=2", "decodeN=536870912", "decode_steps=2", "prefill_compute=4", "decode_compute=4"),

@@ -8,6 +8,8 @@ from runner.result.model import Result
 
 NONE = "–"
 """Shown where there is no figure."""
+BEYOND_RIDGES = 2000.0
+"""FLOP per byte: no device's roofs meet above it (B200: 9 PFLOP/s of float4 over 8 TB/s are 1125)."""
 
 
 def digits(value: float, count: int = 3) -> str:
@@ -85,9 +87,10 @@ def _roof(result: Result) -> str:
 
 
 def rate(result: Result) -> str:
-    """The rate that matters for the nearer roof: ``1890 GB/s`` or ``312 TFLOP/s``."""
+    """The rate that matters for the nearer roof, also where no peak says how near: ``1890 GB/s``, ``312 TFLOP/s``."""
     gbps, tflops = result.metrics.get("gbps"), result.metrics.get("tflops")
-    if gbps is not None and (_roof(result) != "compute" or tflops is None):
+    roof = _roof(result) or ("compute" if result.metrics.get("intensity", 0.0) > BEYOND_RIDGES else "memory")
+    if gbps is not None and (roof != "compute" or tflops is None):
         return f"{digits(gbps)} GB/s"
     return f"{digits(tflops)} TFLOP/s" if tflops is not None else NONE
 

@@ -32,6 +32,9 @@ def test_the_nearer_roof_bounds_and_gives_the_rate() -> None:
         "75.0%",
     )
     seen = result(metrics={"pct_ceiling_bandwidth": 2.0, "pct_ceiling_flops": 81.0})
+    unknown = {"gbps": 0.001, "tflops": 0.2}
+    rates = [numbers.rate(result(metrics={**unknown, "intensity": 1e3 * times})) for times in (1, 100)]
+    assert rates == ["0.00100 GB/s", "0.200 TFLOP/s"]
     assert (numbers.ceiling(seen), numbers.ceiling(compute)) == ("81.0%", "–")
     bare = result(metrics={"tflops": 0.5})
     assert (numbers.bound(bare), numbers.rate(bare), numbers.peak(bare)) == ("", "0.500 TFLOP/s", "–")
