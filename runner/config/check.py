@@ -39,6 +39,9 @@ _AT_LEAST: dict[str, float] = {
     "measure.min_time_s": 0,
     "measure.settled": 0,
     "measure.fixed": 0,
+    "measure.throttle_share": 0,
+    "measure.throttle_pause_s": 0,
+    "measure.lock_clocks": 0,
     "measure.host.min_samples": 1,
     "measure.host.min_time_s": 0,
     "profiler.steps": 1,
@@ -59,9 +62,11 @@ _ABOVE_ZERO = (
     "tracking.max_artifact_mb",
     "timeout_s",
 )
+_BELOW: dict[str, float] = {"measure.throttle_share": 1}
+"""A sample as fast as the others is none to drop."""
 LONGEST_S = 1e9
 """Some 30 years. The operating system cannot wait much longer, let alone for ever."""
-_WAITED = ("profiler.timeout_s", "profiler.interval_s", "profiler.duration_s", "timeout_s")
+_WAITED = ("measure.throttle_pause_s", "profiler.timeout_s", "profiler.interval_s", "profiler.duration_s", "timeout_s")
 SECTIONS = ("speed_of_light", "memory", "occupancy", "source", "full", "traffic")
 """The sets of ``profiler.sections``; ``runner.profile.sections`` has what is in them."""
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -94,6 +99,9 @@ def check(config: Config) -> None:
     for key in _ABOVE_ZERO:
         if not _value(config, key) > 0:
             raise ConfigError(f"{key}={_value(config, key)}: must be above 0")
+    for key, high in _BELOW.items():
+        if not _value(config, key) < high:
+            raise ConfigError(f"{key}={_value(config, key)}: must be below {high:g}")
     for key in _WAITED:
         if _value(config, key) > LONGEST_S:
             raise ConfigError(f"{key}={_value(config, key)}: must be at most {LONGEST_S:g}")

@@ -285,6 +285,9 @@ class Measure:
     fixed: int = 0
     hide_latency: bool = True
     hot_batch_time_s: float = 0.1
+    throttle_share: float = 0.9
+    throttle_pause_s: float = 0.05
+    lock_clocks: int = 0
     host: MeasureHost = field(default_factory=MeasureHost)
 
 

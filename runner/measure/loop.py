@@ -14,6 +14,7 @@ from runner.measure.flush import Flusher
 from runner.measure.host_clock import measure_host
 from runner.measure.hot import measure_hot
 from runner.measure.settings import MeasureSettings
+from runner.measure.sm_clock import SmClock
 from runner.measure.stopping import Stopper
 from runner.result.model import Series
 
@@ -25,6 +26,7 @@ def measure(
     *,
     host_timed: bool,
     flush: Sequence[Flusher],
+    clocks: Sequence[SmClock] = (),
     clock: Callable[[], float] = time.monotonic,
     on_sample: Callable[[str, float], None] | None = None,
     energy: StepEnergy | None = None,
@@ -32,9 +34,10 @@ def measure(
     """One series per mode, in the order of ``settings.modes``; only a ``host`` series if ``host_timed``.
 
     ``step`` enqueues one unit of work on ``streams``, one of each device (or runs it, host-timed); the time of a step
-    is that of the device that takes longest (``backend/marks.py``). ``flush``: one for each stream. After each sample,
-    outside the timed region, ``on_sample(mode, microseconds)`` is called. ``energy`` is filled by the hot mode. Errors
-    of the backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
+    is that of the device that takes longest (``backend/marks.py``). ``flush``: one for each stream, and so ``clocks``
+    where the devices have one. After each sample, outside the timed region, ``on_sample(mode, microseconds)`` is
+    called. ``energy`` is filled by the hot mode. Errors of the backend pass through. Raises ``ValueError`` for a cold
+    mode without ``flush``.
     """
     modes = ("host",) if host_timed else settings.modes
     if "cold" in modes and not flush:
@@ -46,7 +49,7 @@ def measure(
         for mode in modes:
             stopper = Stopper(settings, clock)
             if mode == "cold":
-                series.append(measure_cold(streams, step, settings, flush, stopper, told))
+                series.append(measure_cold(streams, step, settings, flush, stopper, told, clocks))
             elif mode == "hot":
                 known = min((min(s.samples_us) for s in series if s.mode == "cold"), default=0.0)
                 series.append(measure_hot(streams, step, settings, stopper, told, known, energy))

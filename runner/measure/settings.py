@@ -37,3 +37,10 @@ class MeasureSettings:
     """Hold the stream while a cold sample is queued, so that launch latency stays outside the events."""
     hot_batch_time_s: float = 0.1
     """Device time one hot batch aims for."""
+    throttle_share: float = 0.9
+    """A cold sample is dropped where the SM clock was below this share of the median so far (of the locked clock, where
+    it is locked), within limits; 0 = all are kept."""
+    throttle_pause_s: float = 0.05
+    """Rest of the GPU after a dropped sample."""
+    lock_clocks: int = 0
+    """MHz that the SM clock is locked to while the experiment runs; 0 = left as it is."""

@@ -138,8 +138,12 @@ class SettledNoise:
 class Stopper:
     """The criteria of one series. Time starts when it is made."""
 
+    TIME = "max_time"
+    """The reason when ``out_of_time`` ends a series."""
+
     def __init__(self, settings: MeasureSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._limit_s = settings.max_time_s
         self._begin = clock()
         self._progress = Progress()
         self._criteria = criteria(settings)
@@ -148,6 +152,11 @@ class Stopper:
     def wall_s(self) -> float:
         """Seconds since the series began."""
         return self._clock() - self._begin
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the hard limit has come; for what takes time and is no sample."""
+        return self.wall_s >= self._limit_s
 
     def stop(self, sample_us: float, steps: int = 1) -> str | None:
         """Takes a sample (time of one step, the mean of ``steps``) and gives the reason to stop, or None."""

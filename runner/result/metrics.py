@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal
 
 from runner.plan.expressions import Evaluator
@@ -74,6 +75,7 @@ def metrics(
     if main is None:
         return found
     found.update(times(main))
+    found.update(clocks(main))
     for mode in ("hot", "graph", "host"):
         if mode in by_mode and (mode == "hot" or by_mode[mode] is not main):
             found[f"time_{mode}_us"] = summarise(by_mode[mode].samples_us).median
@@ -105,6 +107,16 @@ def times(series: Series) -> dict[str, float]:
     if summary.p99 is not None:
         found["time_us_p99"] = summary.p99
     return found
+
+
+def clocks(series: Series) -> dict[str, float]:
+    """Median clock of the SMs over the samples, and how many samples were dropped for their clock; empty where clocks
+    were not measured."""
+    if not series.clock_mhz:
+        return {}
+    known = [mhz for mhz in series.clock_mhz if mhz > 0]
+    found = {"samples_dropped": float(series.dropped)}
+    return {**found, "sm_clock_mhz": median(known)} if known else found
 
 
 def _rates(variant: Variant, time_us: float, target: Target, ceilings: Ceilings) -> dict[str, float]:
@@ -185,6 +197,11 @@ def quality(
     if throttled:
         reasons = ", ".join(sorted(throttled))
         doubts.append((Quality.THROTTLED, f"the GPU held its clock down while measuring: {reasons}"))
+    slow, kept = sum(item.throttled for item in series), sum(len(item.samples_us) for item in series if item.throttled)
+    if slow:
+        dropped = sum(item.dropped for item in series)
+        text = f"the clock was held down in {slow} of {kept} samples, besides {dropped} that were dropped"
+        doubts.append((Quality.THROTTLED, text))
     rsd = found.get("time_us_rsd")
     main = cold or next(iter(series), None)
     if main and main.stop_reason in ("max_time", "max_samples") and (rsd is None or rsd > max_rsd):

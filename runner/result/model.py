@@ -105,9 +105,12 @@ class Series:
     trial: int = 1
     """Which of ``measure.trials`` processes took it, counted from 1."""
     clock_mhz: list[float] = field(default_factory=list)
-    """Clock of the SMs during each sample, as many as there are samples; empty = not measured."""
+    """Mean clock of the SMs round each sample, from before its flush to behind its step, as many as there are samples
+    (of several devices the slowest one's); 0 = this one is unknown; empty = not measured."""
     dropped: int = 0
     """Samples that are not among these because the clock was held down."""
+    throttled: int = 0
+    """Samples among these whose clock was held down: kept, because as many as may be had been dropped."""
     rotated: int = 1
     """Copies of the inputs that the steps of a graph walk through; 1 = always the same, caches warm."""
 

@@ -35,6 +35,8 @@ from runner.measure.energy import StepEnergy
 from runner.measure.flush import FUNCTION, Flusher
 from runner.measure.loop import measure
 from runner.measure.settings import MeasureSettings
+from runner.measure.sm_clock import FUNCTION as STAMP
+from runner.measure.sm_clock import SmClock
 from runner.plan import dtypes
 from runner.plan.memory import nbytes
 from runner.plan.model import COMPANION, Plan
@@ -77,6 +79,7 @@ class Experiment:
         self._streams: list[Stream] = []
         self._modules: list[dict[str, Module]] = []
         self._flushers = flushers
+        self._clocks: list[SmClock] = []
         self._workload: Workload | None = None
         self._verifier = Verifier(plan)
         self._ranges = Ranges(nvtx.push, nvtx.pop)
@@ -178,6 +181,7 @@ class Experiment:
                 settings,
                 host_timed=workload.host_timed,
                 flush=flush,
+                clocks=self._sm_clocks() if flush and on_gpu else [],
                 energy=energy,
             )
         outcome.series = measured
@@ -268,6 +272,15 @@ class Experiment:
                 self._flushers[device.info.ordinal] = Flusher(device, function, stream)
         return [self._flushers[device.info.ordinal] for device in self._devices]
 
+    def _sm_clocks(self) -> list[SmClock]:
+        """One for each device."""
+        if not self._clocks:
+            parts = zip(self._devices, self._modules, self._streams, strict=True)
+            self._clocks = [
+                SmClock(device, modules["flush"].function(STAMP), stream) for device, modules, stream in parts
+            ]
+        return self._clocks
+
     def _synchronize(self) -> None:
         for device in self._devices:
             device.synchronize()
@@ -283,12 +296,15 @@ class Experiment:
             return
         if self._workload is not None:
             self._workload.close()
+        for reader in self._clocks:
+            reader.close()
         for buffer in self._buffers.values():
             buffer.free()
         for stream in self._streams:
             stream.close()
         self._buffers.clear()
         self._streams.clear()
+        self._clocks.clear()
 
 
 def _ready_to_hold(streams: Sequence[Stream]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 
@@ -46,6 +49,17 @@ class FakeDevice:
     now_us: float = 0.0
     flush_us: float = 20.0
     events: int = 0
+    mhz: Callable[[float], float] = lambda now_us: 1000.0
+    """Clock of the multiprocessors at a time."""
+    cycles: float = 0.0
+    stamps: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((2, 2), np.uint64))
+
+    def page_locked(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        return np.zeros(shape, dtype)
+
+    def pass_time(self, us: float) -> None:
+        self.cycles += us * self.mhz(self.now_us)
+        self.now_us += us
 
     def allocate(self, nbytes: int) -> FakeBuffer:
         self.log.append(f"allocate {nbytes}")
@@ -66,7 +80,22 @@ class FakeStream:
 
     def launch(self, function: str, grid: Any, block: Any, shared_bytes: int, arguments: Any) -> None:
         self.device.log.append(function)
-        self.device.queue.append(self.device.flush_us)
+        if function == "stamp":
+            self.device.queue.append(lambda: self._stamp(int(arguments[1])))
+        else:
+            self.device.queue.append(self.device.flush_us)
+
+    def _stamp(self, place: int) -> None:
+        self.device.stamps[place] = (1 + round(self.device.now_us * 1000), round(self.device.cycles))
+
+    def read(self, target: npt.NDArray[Any], source: FakeBuffer, offset: int = 0) -> None:
+        assert source.nbytes == target.nbytes
+        self.device.log.append("read")
+
+        def copy() -> None:
+            target[:] = self.device.stamps
+
+        self.device.queue.append(copy)
 
     def hold(self) -> None:
         assert not self.held, "held twice"
@@ -88,8 +117,10 @@ class FakeStream:
         for item in self.device.queue:
             if isinstance(item, FakeEvent):
                 item.at_us = self.device.now_us
+            elif callable(item):
+                item()
             else:
-                self.device.now_us += item
+                self.device.pass_time(item)
         self.device.queue.clear()
 
 

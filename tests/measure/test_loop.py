@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from runner.measure import host_clock
+from runner.measure.cold import measure_cold
 from runner.measure.energy import StepEnergy
 from runner.measure.flush import Flusher
 from runner.measure.loop import measure
 from runner.measure.settings import MeasureSettings
+from runner.measure.sm_clock import SmClock
 from runner.measure.stopping import Stopper
 
 SETTINGS = MeasureSettings(modes=("cold",), fixed=2, warmup=3, hot_batch_time_s=0.001)
@@ -31,6 +33,70 @@ def test_cold_order(bench: Any) -> None:
     run(made, SETTINGS)
     sample = ["flush", "hold", "record start", "step", "record stop", "release", "sync"]
     assert made.log == WARM_UP + sample + sample
+
+
+def test_the_stamps_of_the_clock_are_outside_flush_and_events(bench: Any) -> None:
+    made = bench()
+    clock = SmClock(made.device, "stamp", made.stream)  # type: ignore[arg-type]
+    (series,) = run(made, SETTINGS, clocks=[clock])
+    sample = ["stamp", "flush", "hold", "record start", "step", "record stop", "release", "stamp", "read", "sync"]
+    assert made.log == WARM_UP + sample + sample
+    assert series.samples_us == [100.0] * 2
+    assert series.clock_mhz == pytest.approx([1000.0] * 2)
+
+
+def test_without_stamps_no_clock_is_claimed(bench: Any) -> None:
+    (series,) = run(bench(), SETTINGS)
+    assert (series.clock_mhz, series.dropped, series.throttled) == ([], 0, 0)
+
+
+def slowed(bench: Any, begin_us: float, end_us: float, settings: MeasureSettings = SETTINGS) -> tuple[Any, list[float]]:
+    """The series of a device that runs at a half of its clock for a while, and the pauses made in it."""
+    made, pauses = bench(), []
+    made.device.mhz = lambda now_us: 500.0 if begin_us <= now_us < end_us else 1000.0
+    clock = SmClock(made.device, "stamp", made.stream)  # type: ignore[arg-type]
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    flush = Flusher(made.device, made.flush, made.stream)
+    series = measure_cold(
+        [made.stream], made.step, settings, [flush], Stopper(settings, made.clock), lambda *told: None, [clock], pause
+    )
+    return series, pauses
+
+
+def test_throttled_samples_are_dropped_after_a_rest(bench: Any) -> None:
+    series, pauses = slowed(bench, 1200, 1560, replace(SETTINGS, fixed=12))
+    assert (series.dropped, series.throttled, series.stop_reason) == (3, 0, "fixed")
+    assert len(series.samples_us) == 12  # none is missing for it
+    assert series.clock_mhz == pytest.approx([1000.0] * 12)
+    assert pauses == [SETTINGS.throttle_pause_s] * 3
+
+
+def test_a_device_that_stays_slow_is_measured_all_the_same(bench: Any) -> None:
+    series, _ = slowed(bench, 1200, 1e9, replace(SETTINGS, fixed=40))
+    assert len(series.samples_us) == len(series.clock_mhz) == 40
+    assert series.throttled == 30
+    assert series.dropped == 39  # a half of all that were taken
+
+
+def test_dropped_samples_take_of_the_time(bench: Any) -> None:
+    series, _ = slowed(bench, 1200, 1e9, replace(SETTINGS, fixed=40, max_time_s=1.5e-3))
+    assert series.stop_reason == "max_time"
+    assert (len(series.samples_us), series.dropped) == (10, 3)
+
+
+def test_a_locked_clock_says_what_is_normal_and_one_sample_always_stays(bench: Any) -> None:
+    slow_from_the_start = replace(SETTINGS, fixed=40, max_time_s=3e-4, lock_clocks=1000)
+    series, _ = slowed(bench, 0, 1e9, slow_from_the_start)
+    assert (len(series.samples_us), series.dropped, series.throttled) == (1, 2, 1)
+
+
+def test_no_share_keeps_every_sample(bench: Any) -> None:
+    series, pauses = slowed(bench, 1200, 1e9, replace(SETTINGS, fixed=40, throttle_share=0.0))
+    assert (series.dropped, series.throttled, pauses) == (0, 0, [])
+    assert min(series.clock_mhz) == pytest.approx(500.0)
 
 
 def test_cold_order_without_hold_never_waits_between_flush_and_start(bench: Any) -> None:

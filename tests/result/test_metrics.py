@@ -154,5 +154,27 @@ def test_throttling_is_said() -> None:
     assert "thermal" in doubts[0]
 
 
+def test_the_clock_of_the_main_series_is_its_median_over_the_known_ones() -> None:
+    series = Series("cold", "cuda_events", [5.0] * 4, clock_mhz=[1980.0, 0.0, 1950.0, 1965.0], dropped=2)
+    found = metrics(variant(1, 0, 0), [series], (), H200, Ceilings())
+    assert (found["sm_clock_mhz"], found["samples_dropped"]) == (1965.0, 2.0)
+
+
+def test_clocks_that_are_not_known_are_absent() -> None:
+    unread = Series("cold", "cuda_events", [5.0, 5.0], clock_mhz=[0.0, 0.0])
+    assert "sm_clock_mhz" not in metrics(variant(1, 0, 0), [unread], (), H200, Ceilings())
+    assert "samples_dropped" not in metrics(variant(1, 0, 0), [cold(5.0, 5.0)], (), H200, Ceilings())
+
+
+def test_samples_kept_though_they_were_slow_make_it_throttled() -> None:
+    one = variant(10**8, 0, 0)
+    series = [Series("cold", "cuda_events", [100.0] * 30, stop_reason="rsd", dropped=20, throttled=10)]
+    judged, doubts = quality(one, series, metrics(one, series, (), H200, Ceilings()), H200, 0.005)
+    assert judged is Quality.THROTTLED
+    assert doubts == ["the clock was held down in 10 of 30 samples, besides 20 that were dropped"]
+    series = [Series("cold", "cuda_events", [100.0] * 30, stop_reason="rsd", dropped=20)]
+    assert quality(one, series, {"time_us": 100.0}, H200, 0.005) == (Quality.OK, [])
+
+
 def test_a_failed_variant_has_no_quality() -> None:
     assert quality(variant(1, 1, 1), [], {}, H200, 0.005) == (Quality.UNMEASURED, [])
