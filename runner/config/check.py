@@ -54,6 +54,7 @@ _ABOVE_ZERO = (
     "measure.max_time_s",
     "measure.max_rsd",
     "measure.hot_batch_time_s",
+    "measure.graph_batch_time_s",
     "measure.host.max_time_s",
     "measure.host.max_rsd",
     "profiler.timeout_s",
@@ -78,7 +79,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "gpu.backend": ("auto", "cuda", "host"),
     "kernel.kind": ("cuda", "command", "estimate"),
 }
-_MODES = ("cold", "hot", "host")
+_MODES = ("cold", "hot", "graph", "host")
 _RETRIED = ("failed",)
 PROFILERS = ("nvtx", "nsys", "ncu", "timeline", "monitor", "memcheck", "racecheck", "initcheck", "synccheck")
 """The tools of ``profiler.tools``; ``runner.profile.tools`` opens them."""

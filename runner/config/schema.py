@@ -285,6 +285,7 @@ class Measure:
     fixed: int = 0
     hide_latency: bool = True
     hot_batch_time_s: float = 0.1
+    graph_batch_time_s: float = 0.01
     throttle_share: float = 0.9
     throttle_pause_s: float = 0.05
     lock_clocks: int = 0

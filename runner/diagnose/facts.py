@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from runner.plan.expressions import Value
-from runner.result.metrics import access
+from runner.result.metrics import access, main_series
 from runner.result.model import KernelCounters, KernelUse, Profile, Result
 from runner.result.names import printed
 
@@ -41,9 +41,9 @@ def _family(result: Result) -> Iterator[tuple[str, Value]]:
     dtype = str(result.params.get("dtype", ""))
     yield "dtype", dtype
     yield "quantised", "int" in dtype or "float8" in dtype or "float4" in dtype
-    modes = {series.mode for series in result.samples}
-    if modes:
-        yield "host_clock", "host" in modes
+    main = main_series(result.samples)
+    if main is not None:
+        yield "host_clock", main.mode == "host"
     for name in ("streams", "chunks", "steps"):
         if isinstance(result.params.get(name), (int, float)):
             yield name, result.params[name]

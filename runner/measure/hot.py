@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
 from runner.backend.marks import Marks
+from runner.measure.batch import calibrated
 from runner.measure.energy import StepEnergy
 from runner.measure.settings import MeasureSettings
 from runner.measure.stopping import Stopper
@@ -13,12 +14,6 @@ from runner.result.model import Series
 
 MAX_BATCH = 100_000
 """Most steps in one batch."""
-
-_GROWTH = 8
-"""Factor between two calibrating batches."""
-
-_ENOUGH = 0.1
-"""A calibrating batch this large a share of the target is long enough to divide by."""
 
 
 def measure_hot(
@@ -37,7 +32,9 @@ def measure_hot(
     """
     timed = _Batch(streams, step)
     target_us = settings.hot_batch_time_s * 1e6
-    steps = 1 if estimate_us >= target_us else _calibrate(timed, target_us, settings.max_time_s, stopper)
+    steps = 1
+    if estimate_us < target_us:
+        steps = calibrated(timed.run, target_us, MAX_BATCH, settings.max_time_s, stopper)
     samples: list[float] = []
     reason: str | None = None
     if energy is not None:
@@ -72,17 +69,3 @@ class _Batch:
             self._step()
         self.marks.end()
         return self.marks.elapsed_us()
-
-
-def _calibrate(timed: _Batch, target_us: float, limit_s: float, stopper: Stopper) -> int:
-    """Steps that fill ``target_us``, from batches that grow until one is long enough. They are not samples:
-    the first ones are mostly launch latency."""
-    steps = 1
-    while True:
-        elapsed_us = timed.run(steps)
-        if elapsed_us >= _ENOUGH * target_us or steps == MAX_BATCH or stopper.wall_s >= limit_s:
-            break
-        steps = min(steps * _GROWTH, MAX_BATCH)
-    if elapsed_us <= 0:  # a step that does nothing
-        return steps
-    return max(1, min(MAX_BATCH, round(target_us * steps / elapsed_us)))

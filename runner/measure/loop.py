@@ -11,6 +11,7 @@ from runner.backend.base import Stream
 from runner.measure.cold import measure_cold
 from runner.measure.energy import StepEnergy
 from runner.measure.flush import Flusher
+from runner.measure.graph import Steps, measure_graph
 from runner.measure.host_clock import measure_host
 from runner.measure.hot import measure_hot
 from runner.measure.settings import MeasureSettings
@@ -27,6 +28,7 @@ def measure(
     host_timed: bool,
     flush: Sequence[Flusher],
     clocks: Sequence[SmClock] = (),
+    graph: Steps | None = None,
     clock: Callable[[], float] = time.monotonic,
     on_sample: Callable[[str, float], None] | None = None,
     energy: StepEnergy | None = None,
@@ -35,9 +37,9 @@ def measure(
 
     ``step`` enqueues one unit of work on ``streams``, one of each device (or runs it, host-timed); the time of a step
     is that of the device that takes longest (``backend/marks.py``). ``flush``: one for each stream, and so ``clocks``
-    where the devices have one. After each sample, outside the timed region, ``on_sample(mode, microseconds)`` is
-    called. ``energy`` is filled by the hot mode. Errors of the backend pass through. Raises ``ValueError`` for a cold
-    mode without ``flush``.
+    where the devices have one. ``graph``: the steps of a graph; without them that mode is left out. After each sample,
+    outside the timed region, ``on_sample(mode, microseconds)`` is called. ``energy`` is filled by the hot mode. Errors
+    of the backend pass through. Raises ``ValueError`` for a cold mode without ``flush``.
     """
     modes = ("host",) if host_timed else settings.modes
     if "cold" in modes and not flush:
@@ -53,6 +55,9 @@ def measure(
             elif mode == "hot":
                 known = min((min(s.samples_us) for s in series if s.mode == "cold"), default=0.0)
                 series.append(measure_hot(streams, step, settings, stopper, told, known, energy))
+            elif mode == "graph":
+                if graph is not None:
+                    series.append(measure_graph(streams[0], graph, settings, stopper, told))
             else:
                 series.append(measure_host(streams, step, stopper, told))
     return series

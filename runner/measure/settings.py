@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Mode = Literal["cold", "hot", "host"]
-"""``cold``: caches flushed before every sample. ``hot``: a batch back to back. ``host``: the host's clock
-round a step that waits for the device itself."""
+Mode = Literal["cold", "hot", "graph", "host"]
+"""``cold``: caches flushed before every sample. ``hot``: a batch back to back. ``graph``: a graph of many steps,
+replayed, each step on other inputs. ``host``: the host's clock round a step and the wait for it."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class MeasureSettings:
     """Hold the stream while a cold sample is queued, so that launch latency stays outside the events."""
     hot_batch_time_s: float = 0.1
     """Device time one hot batch aims for."""
+    graph_batch_time_s: float = 0.01
+    """Device time one replay of a graph aims for."""
     throttle_share: float = 0.9
     """A cold sample is dropped where the SM clock was below this share of the median so far (of the locked clock, where
     it is locked), within limits; 0 = all are kept."""

@@ -209,6 +209,10 @@ def quality(
     hot = any(item.mode == "hot" for item in series)
     if hot and target.l2_bytes and 0 < variant.bytes_moved <= target.l2_bytes:
         doubts.append((Quality.L2_RESIDENT, "the working set fits in the cache: time_hot_us is cache speed"))
+    graph = next((item for item in series if item.warm), None)
+    if graph is not None:
+        inputs = f"{graph.rotated} copies of the inputs" if graph.rotated > 1 else "the same inputs at every step"
+        doubts.append((Quality.L2_RESIDENT, f"graph: {inputs}, caches warm: time_graph_us is cache speed"))
     if not doubts:
         return Quality.OK, []
     return doubts[0][0], [text for _, text in doubts]

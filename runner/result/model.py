@@ -112,7 +112,9 @@ class Series:
     throttled: int = 0
     """Samples among these whose clock was held down: kept, because as many as may be had been dropped."""
     rotated: int = 1
-    """Copies of the inputs that the steps of a graph walk through; 1 = always the same, caches warm."""
+    """Copies of the inputs that the steps of a graph walk through; 1 = always the same."""
+    warm: bool = False
+    """In a graph: the caches may hold what a step reads, for all copies together are not larger than they are."""
 
 
 @dataclass(slots=True)

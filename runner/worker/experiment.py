@@ -50,6 +50,7 @@ from runner.worker.protocol import Outcome, ProfileRequest
 from runner.worker.recording import recorded, traced
 from runner.workload.base import Context, Ranges, Recording, Workload
 from runner.workload.declared import bind
+from runner.workload.rotation import Rotation, rotation
 
 Named = TypeVar("Named")
 
@@ -80,7 +81,10 @@ class Experiment:
         self._modules: list[dict[str, Module]] = []
         self._flushers = flushers
         self._clocks: list[SmClock] = []
+        self._rotation: Rotation | None = None
+        """Of the variant that is measured."""
         self._workload: Workload | None = None
+        self._own_context: Context | None = None
         self._verifier = Verifier(plan)
         self._ranges = Ranges(nvtx.push, nvtx.pop)
 
@@ -106,6 +110,7 @@ class Experiment:
                 companion = self._context(beside, _named_after(COMPANION, self._buffers), modules)
                 self._fill(companion, Case(beside))
             context = replace(self._context(plan, self._buffers, self._modules), companion=companion)
+            self._own_context = context
             self._fill(context, self._verifier.case)
             self._synchronize()
             self._workload = _workload_class(plan.workload.target)(context, **plan.workload.options)
@@ -174,6 +179,7 @@ class Experiment:
         on_gpu = self._devices[0].info.backend == "cuda"
         energy = StepEnergy(nvml.EnergyMeter(*(device.info.uuid for device in self._devices))) if on_gpu else None
         flush = [] if workload.host_timed else self._flush()
+        self._rotation = self._rotated(variant, outcome) if "graph" in settings.modes else None
         with nvtx.range(name):
             measured = measure(
                 self._streams,
@@ -182,9 +188,11 @@ class Experiment:
                 host_timed=workload.host_timed,
                 flush=flush,
                 clocks=self._sm_clocks() if flush and on_gpu else [],
+                graph=self._rotation,
                 energy=energy,
             )
         outcome.series = measured
+        self._end_rotation()
         tool = nvtx.attached()
         if tool:
             outcome.warnings.append(f"{tool} was attached: these times are no measurement")
@@ -281,6 +289,22 @@ class Experiment:
             ]
         return self._clocks
 
+    def _rotated(self, variant: str, outcome: Outcome) -> Rotation | None:
+        """The variant's steps for a graph; None, and a warning, where they cannot be captured."""
+        self._end_rotation()
+        assert self._own_context is not None
+        try:
+            return rotation(self._loaded(), self._own_context, variant)
+        except Unsupported as error:
+            outcome.warnings.append(f"no time_graph_us: {error}")
+            return None
+
+    def _end_rotation(self) -> None:
+        """Gives back its copies of the inputs."""
+        if self._rotation is not None:
+            self._rotation.close()
+            self._rotation = None
+
     def _synchronize(self) -> None:
         for device in self._devices:
             device.synchronize()
@@ -296,6 +320,7 @@ class Experiment:
             return
         if self._workload is not None:
             self._workload.close()
+        self._end_rotation()
         for reader in self._clocks:
             reader.close()
         for buffer in self._buffers.values():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,6 +145,19 @@ def test_a_small_hot_working_set_is_labelled() -> None:
     found = metrics(one, series, (), H200, Ceilings())
     assert found["time_hot_us"] == 2.0
     assert quality(one, series, found, H200, 0.005)[0] is Quality.L2_RESIDENT
+
+
+def test_a_graph_with_warm_caches_is_labelled() -> None:
+    one = variant(10**8, 0, 0)
+    fresh = Series("graph", "cuda_events", [4.0, 4.0], stop_reason="rsd", rotated=5)
+    found = metrics(one, [cold(50.0, 50.0), fresh], (), H200, Ceilings())
+    assert (found["time_us"], found["time_graph_us"]) == (50.0, 4.0)
+    assert quality(one, [cold(50.0, 50.0), fresh], found, H200, 0.005) == (Quality.OK, [])
+    for copies, words in ((5, "5 copies of the inputs"), (1, "the same inputs at every step")):
+        warm = replace(fresh, warm=True, rotated=copies)
+        judged, doubts = quality(one, [cold(50.0, 50.0), warm], found, H200, 0.005)
+        assert judged is Quality.L2_RESIDENT
+        assert doubts == [f"graph: {words}, caches warm: time_graph_us is cache speed"]
 
 
 def test_throttling_is_said() -> None:

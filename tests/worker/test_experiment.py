@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from runner.profile import nvtx
 from runner.result.model import Status
 from runner.worker.experiment import Experiment
 from runner.worker.protocol import ProfileRequest
+from runner.workload.declared import DeclaredWorkload
 from tests.kernels.hosted import programs
 from tests.plan.families import config
 
@@ -123,6 +125,27 @@ def test_times_taken_under_a_tool_say_so(monkeypatch: pytest.MonkeyPatch) -> Non
         watched, _ = experiment.run("plain", SETTINGS)
     assert clean.warnings == []
     assert watched.warnings == ["an NVTX injection library was attached: these times are no measurement"]
+
+
+def test_a_graph_is_measured_on_copies_that_are_given_back() -> None:
+    with prepared(planned()) as experiment:
+        free = experiment._devices[0].free_bytes
+        experiment.run("plain", SETTINGS)
+        before = free()
+        outcome, _ = experiment.run("plain", replace(SETTINGS, modes=("graph",), graph_batch_time_s=1e-3))
+        assert free() == before
+    (series,) = outcome.series
+    assert (series.mode, outcome.warnings) == ("graph", [])
+    assert series.rotated > 1
+    assert series.batch % series.rotated == 0
+
+
+def test_a_variant_without_a_graph_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with prepared(planned()) as experiment:
+        monkeypatch.setattr(DeclaredWorkload, "host_timed", True)
+        outcome, _ = experiment.run("plain", replace(SETTINGS, modes=("cold", "graph")))
+    assert [series.mode for series in outcome.series] == ["host"]
+    assert outcome.warnings == ["no time_graph_us: a step waits for the device itself"]
 
 
 def test_a_wrong_variant_is_never_timed(log: list[str]) -> None:
