@@ -59,7 +59,7 @@ def measure(
                 if graph is not None:
                     series.append(measure_graph(streams[0], graph, settings, stopper, told))
             else:
-                series.append(measure_host(streams, step, stopper, told))
+                series.append(measure_host(streams, step, stopper, told, enqueues=not host_timed))
     return series
 
 

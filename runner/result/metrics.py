@@ -79,6 +79,8 @@ def metrics(
     for mode in ("hot", "graph", "host"):
         if mode in by_mode and (mode == "hot" or by_mode[mode] is not main):
             found[f"time_{mode}_us"] = summarise(by_mode[mode].samples_us).median
+    if "host" in by_mode and by_mode["host"].launch_us:
+        found["launch_us"] = median(by_mode["host"].launch_us)
     found.update(_rates(variant, found["time_us"], target, ceilings))
     return found
 

@@ -107,6 +107,9 @@ class Series:
     clock_mhz: list[float] = field(default_factory=list)
     """Mean clock of the SMs round each sample, from before its flush to behind its step, as many as there are samples
     (of several devices the slowest one's); 0 = this one is unknown; empty = not measured."""
+    launch_us: list[float] = field(default_factory=list)
+    """Of samples by the host's clock the part until the step was queued, microseconds, as many as there are samples;
+    empty where a step waits for the device itself."""
     dropped: int = 0
     """Samples that are not among these because the clock was held down."""
     throttled: int = 0

@@ -58,7 +58,7 @@ def test_the_defaults(composer: Composer) -> None:
 
 def test_the_groups_that_are_promised() -> None:
     assert options("shape") == ["decode", "long_ctx", "prefill", "serving", "smoke"]
-    assert options("measure") == ["fixed", "quick", "rigorous", "standard"]
+    assert options("measure") == ["fixed", "latency", "quick", "rigorous", "standard"]
     assert options("profiler") == sorted(["none", "both", *PROFILERS])
     assert options("tracking") == ["mlflow", "none"]
     assert options("scale") == ["full", "smoke"]

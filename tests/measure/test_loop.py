@@ -245,6 +245,32 @@ def test_host_clock_counts_step_and_wait(bench: Any) -> None:
         timer_ns=lambda: round(made.device.now_us * 1000),
     )
     assert series.samples_us == pytest.approx([40.0, 60.0])
+    assert series.launch_us == []
+
+
+def test_of_a_step_that_only_queues_the_launch_is_told_apart(bench: Any) -> None:
+    made = bench(step_us=[40.0, 60.0])
+
+    def step() -> None:
+        made.step()
+        made.device.now_us += 7.0  # what queueing costs the host
+
+    series = host_clock.measure_host(
+        [made.stream],
+        step,
+        Stopper(replace(SETTINGS, fixed=2), made.clock),
+        lambda mode, sample: None,
+        timer_ns=lambda: round(made.device.now_us * 1000),
+        enqueues=True,
+    )
+    assert series.samples_us == pytest.approx([47.0, 67.0])
+    assert series.launch_us == pytest.approx([7.0, 7.0])
+
+
+def test_a_launch_is_measured_where_the_step_does_not_wait(bench: Any) -> None:
+    (queued,) = run(bench(), replace(SETTINGS, modes=("host",)))
+    (waited,) = run(bench(), replace(SETTINGS, modes=("host",)), host_timed=True)
+    assert (len(queued.launch_us), len(waited.launch_us)) == (2, 0)
 
 
 def test_the_garbage_collector_rests_and_comes_back(bench: Any) -> None:

@@ -147,6 +147,15 @@ def test_a_small_hot_working_set_is_labelled() -> None:
     assert quality(one, series, found, H200, 0.005)[0] is Quality.L2_RESIDENT
 
 
+def test_a_launch_of_the_host_series_is_a_metric() -> None:
+    series = Series("host", "host_clock", [20.0, 22.0, 24.0], stop_reason="rsd", launch_us=[6.0, 5.0, 9.0])
+    alone = metrics(variant(1, 0, 0), [series], (), H200, Ceilings())
+    assert (alone["time_us"], alone["launch_us"]) == (22.0, 6.0)
+    beside = metrics(variant(1, 0, 0), [cold(5.0, 5.0), series], (), H200, Ceilings())
+    assert (beside["time_us"], beside["time_host_us"], beside["launch_us"]) == (5.0, 22.0, 6.0)
+    assert "launch_us" not in metrics(variant(1, 0, 0), [replace(series, launch_us=[])], (), H200, Ceilings())
+
+
 def test_a_graph_with_warm_caches_is_labelled() -> None:
     one = variant(10**8, 0, 0)
     fresh = Series("graph", "cuda_events", [4.0, 4.0], stop_reason="rsd", rotated=5)
