@@ -219,6 +219,11 @@ class Gpu:
         value = self._read("nvmlDeviceGetMemoryInfo")
         return None if value is None else (int(value.used), int(value.total))
 
+    def compute_pids(self) -> list[int] | None:
+        """Numbers of the processes that have a compute context on the GPU, as the driver counts them."""
+        value = self._read("nvmlDeviceGetComputeRunningProcesses")
+        return None if value is None else [int(process.pid) for process in value]
+
     def energy_mj(self) -> int | None:
         """Energy since the driver was loaded, millijoules."""
         value = self._read("nvmlDeviceGetTotalEnergyConsumption")

@@ -27,6 +27,7 @@ from runner.backend.base import (
     Unsupported,
     Untrusted,
 )
+from runner.backend.company import Company
 from runner.check.case import Case
 from runner.check.compare import POISON
 from runner.check.fill import fill_launches
@@ -178,8 +179,10 @@ class Experiment:
         workload.reset(variant)
         on_gpu = self._devices[0].info.backend == "cuda"
         energy = StepEnergy(nvml.EnergyMeter(*(device.info.uuid for device in self._devices))) if on_gpu else None
+        company = Company([device.info.uuid for device in self._devices] if on_gpu else [])
         flush = [] if workload.host_timed else self._flush()
         self._rotation = self._rotated(variant, outcome) if "graph" in settings.modes else None
+        company.look()
         with nvtx.range(name):
             measured = measure(
                 self._streams,
@@ -193,6 +196,8 @@ class Experiment:
             )
         outcome.series = measured
         self._end_rotation()
+        company.look()
+        outcome.warnings += company.words()
         tool = nvtx.attached()
         if tool:
             outcome.warnings.append(f"{tool} was attached: these times are no measurement")

@@ -253,3 +253,10 @@ def test_limits_are_those_that_this_gpu_tells(library: FakeNvml) -> None:
         "power_limit_w": 700,
     }
     assert nvml.Gpu("GPU-unknown").limits() == {}
+
+
+def test_processes_are_listed_where_the_driver_tells(library: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [SimpleNamespace(pid=17, usedGpuMemory=None), SimpleNamespace(pid=4711, usedGpuMemory=1 << 30)]
+    monkeypatch.setattr(library, "nvmlDeviceGetComputeRunningProcesses", lambda handle: listed, raising=False)
+    assert nvml.Gpu("GPU-a0").compute_pids() == [17, 4711]
+    assert nvml.Gpu("GPU-zz").compute_pids() is None
