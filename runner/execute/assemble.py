@@ -10,8 +10,9 @@ from runner.backend.nvml import THROTTLED
 from runner.execute.about import About
 from runner.plan.model import Plan
 from runner.result import clock
+from runner.result.doubts import series_doubts
 from runner.result.metrics import Ceilings, main_series, metrics, quality, speedups, timed_metrics
-from runner.result.model import Result, Status
+from runner.result.model import Quality, Result, Status
 from runner.result.statistics import summarise
 from runner.worker.protocol import Outcome
 
@@ -74,9 +75,13 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     if outcome.units_per_step > 1 and "time_us" in made.metrics:
         made.metrics["tpot_us"] = made.metrics["time_us"] / outcome.units_per_step
     made.quality, doubts = quality(
-        variant, outcome.series, made.metrics, plan.target, max_rsd, _throttled(outcome.state)
+        variant, outcome.series, made.metrics, plan.target, max_rsd, _throttled(outcome.state), len(plan.devices)
     )
+    if made.quality is Quality.ABOVE_PEAK and made.status is Status.PASSED:
+        made.status, made.message = Status.INCORRECT, doubts.pop(0)  # an error, not a record
     made.warnings += doubts
+    if main:
+        made.warnings += series_doubts(main, max_rsd)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ LISTED = 4
 """Experiments named in one note; the others are counted."""
 WIDEST = 40
 """Characters of a parameter; of a longer one (a program's arguments) beginning and end are shown."""
+_FIGURE = re.compile(r"\b\d[\d.,]*(e[+-]?\d+)?\b( (µs|ms|s|MHz|GB/s|TFLOP/s|%))?")
+"""A number in a sentence, with its unit."""
 _UNREMARKABLE = (Quality.OK, Quality.UNMEASURED)
 
 
@@ -40,11 +43,14 @@ class Note:
     text: str = ""
     repeat: str = ""
     """Command that runs the first of them again; failures only."""
+    alike: bool = False
+    """The others' figures are other ones: the text is the first one's."""
 
     def where(self) -> str:
         """``q8 T=32768, q8 T=65536 and 3 more``."""
         rest = len(self.who) - LISTED
-        return ", ".join(self.who[:LISTED]) + (f" and {rest} more" if rest > 0 else "")
+        listed = ", ".join(self.who[:LISTED]) + (f" and {rest} more" if rest > 0 else "")
+        return f"{listed} (figures of the first)" if self.alike else listed
 
 
 @dataclass
@@ -152,6 +158,7 @@ _FIGURES: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
     ("perplexity\nratio", 86, True, _metric("perplexity_ratio", lambda ratio: numbers.digits(ratio, 4))),
     ("accepted", 84, True, _metric("acceptance_rate", lambda share: _percent(100 * share))),
     ("quality", 75, False, lambda r: numbers.NONE if r.quality in _UNREMARKABLE else r.quality.value),
+    ("series", 74, False, lambda r: ", ".join(r.flags).replace("_", " ") or numbers.NONE),
 )
 
 _ESTIMATED: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
@@ -185,12 +192,16 @@ def _cell(found: object) -> str:
 
 
 def _notes(results: Sequence[Result], varied: Sequence[str]) -> list[Note]:
-    """Failures first, then skips, then doubts; what many results share is said once."""
+    """Failures first, then skips, then doubts; what many results share is said once, and of doubts that differ in
+    their figures alone the first."""
     found: dict[tuple[str, str, str], Note] = {}
     for result in results:
         who = " ".join([result.variant or "all variants", *_place(result, varied)])
         for kind, head, text in _remarks(result):
-            note = found.setdefault((kind, head, text), Note(kind, head, [], text))
+            same = _FIGURE.sub("#", text) if kind == "doubt" else text
+            note = found.setdefault((kind, head, same), Note(kind, head, [], text))
+            if text != note.text:
+                note.alike = True
             note.who.append(who)
             if kind == "failed" and not note.repeat:
                 note.repeat = result.repeat

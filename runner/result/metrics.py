@@ -13,10 +13,8 @@ from typing import Literal
 from runner.plan.expressions import Evaluator
 from runner.plan.model import Plan, Target, Variant
 from runner.result.model import CheckResult, Quality, Series
+from runner.result.physics import above_peak
 from runner.result.statistics import summarise
-
-ABOVE_PEAK_SLACK = 1.02
-"""Clock tolerance of a physical peak: memory runs up to 2 % above the datasheet's rate (H200: 4917 of 4800 GB/s)."""
 
 
 ONE_WAY = 0.05
@@ -181,21 +179,16 @@ def quality(
     target: Target,
     max_rsd: float,
     throttled: Collection[str] = (),
+    devices: int = 1,
 ) -> tuple[Quality, list[str]]:
-    """How far to trust the figures, and each doubt in words."""
+    """How far to trust the figures, and each doubt in words, that of the quality first."""
     if "time_us" not in found:
         return Quality.UNMEASURED, []
     doubts: list[tuple[Quality, str]] = []
     cold = next((item for item in series if item.mode == "cold"), None)
-    gbps = found.get("gbps", 0.0)
-    if cold and target.bandwidth_gbps and gbps > target.bandwidth_gbps * ABOVE_PEAK_SLACK:
-        doubts.append(
-            (
-                Quality.ABOVE_PEAK,
-                f"{gbps:.0f} GB/s is above the {target.bandwidth_gbps:.0f} GB/s of {target.title}: "
-                "the declared bytes or the flush are wrong",
-            )
-        )
+    above = above_peak(variant, series, found, target, devices)
+    if above:
+        doubts.append((Quality.ABOVE_PEAK, above))
     if throttled:
         reasons = ", ".join(sorted(throttled))
         doubts.append((Quality.THROTTLED, f"the GPU held its clock down while measuring: {reasons}"))

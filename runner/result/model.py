@@ -17,7 +17,8 @@ class Status(str, Enum):
     PASSED = "PASSED"
     """Ran, and every check held before and after timing."""
     INCORRECT = "INCORRECT"
-    """Ran, but an output differs from the reference, is not finite, is all zero, or changed between checks."""
+    """Ran, but an output differs from the reference, is not finite, is all zero, or changed between checks; or a rate is
+    above what the GPU can physically do."""
     SKIPPED = "SKIPPED"
     """Not run, for a stated reason (a constraint, a device that lacks the feature, an interrupt)."""
     INVALID_CONFIG = "INVALID_CONFIG"
@@ -39,7 +40,7 @@ class Status(str, Enum):
 
 
 class Quality(str, Enum):
-    """How far the numbers can be trusted; never changes the exit code."""
+    """How far the numbers can be trusted. Only ``ABOVE_PEAK`` changes the exit code: its result is INCORRECT."""
 
     OK = "OK"
     UNSTABLE = "UNSTABLE"
@@ -48,7 +49,8 @@ class Quality(str, Enum):
     L2_RESIDENT = "L2_RESIDENT"
     """Hot figures come from the cache: the working set fits in it."""
     ABOVE_PEAK = "ABOVE_PEAK"
-    """A cold bandwidth above the datasheet's peak: the measurement or the byte count is wrong."""
+    """A cold bandwidth, or a rate of arithmetic, above the peak of the GPU's datasheet: the measurement or the count of
+    bytes or FLOPs is wrong."""
     UNMEASURED = "UNMEASURED"
     """No timing exists (the variant failed before)."""
 

@@ -141,27 +141,59 @@ def _flags(
 
 def _drifts(values: npt.NDArray[np.float64], median: float) -> bool:
     """The samples rise or fall with their order, and by an amount that matters."""
-    n, third = values.size, values.size // 3
-    moved = abs(float(np.median(values[-third:])) - float(np.median(values[:third])))
-    if moved <= DRIFT * abs(median):
+    n = values.size
+    first, last = thirds(values)
+    if abs(last - first) <= DRIFT * abs(median):
         return False
     ranks = np.argsort(np.argsort(values))
     correlation = abs(float(np.corrcoef(ranks, np.arange(n))[0, 1]))
     return correlation > max(DRIFT_CORRELATION, DRIFT_SIGMAS / math.sqrt(n - 1))
 
 
+def thirds(values: npt.ArrayLike) -> tuple[float, float]:
+    """Medians of the first and of the last third of a series, in the order in which it was taken."""
+    taken = np.asarray(values, np.float64)
+    third = max(1, taken.size // 3)
+    return float(np.median(taken[:third])), float(np.median(taken[-third:]))
+
+
 def _bimodal(ordered: npt.NDArray[np.float64], median: float) -> bool:
     """The best split of the samples in two explains nearly all of their variance, and both parts count."""
+    if ordered[0] == ordered[-1]:
+        return False
+    found = modes(ordered)
+    smaller = min(found.lower_share, 1 - found.lower_share)
+    apart = found.upper - found.lower > BIMODAL_GAP * abs(median)
+    return found.explained > BIMODAL_EXPLAINED and smaller >= BIMODAL_SHARE and apart
+
+
+@dataclass(frozen=True)
+class Modes:
+    """A series split in two, where the split explains most of its variance."""
+
+    lower: float
+    """Mean of the lower part, in the unit of the samples."""
+    upper: float
+    lower_share: float
+    """Share of the samples in the lower part, 0 to 1."""
+    explained: float
+    """Share of the variance that the split explains, 0 to 1."""
+
+
+def modes(samples: npt.ArrayLike) -> Modes:
+    """The best split of at least two samples that are not all equal."""
+    ordered = np.sort(np.asarray(samples, np.float64))
     n = ordered.size
     total = float(((ordered - ordered.mean()) ** 2).sum())
-    if total == 0:
-        return False
     lower = np.arange(1, n)
     sums = np.cumsum(ordered)
     lower_mean = sums[:-1] / lower
     upper_mean = (sums[-1] - sums[:-1]) / (n - lower)
     between = lower * (n - lower) / n * (upper_mean - lower_mean) ** 2
     split = int(np.argmax(between))
-    smaller = min(split + 1, n - split - 1)
-    apart = float(upper_mean[split] - lower_mean[split]) > BIMODAL_GAP * abs(median)
-    return bool(between[split] > BIMODAL_EXPLAINED * total and smaller >= BIMODAL_SHARE * n and apart)
+    return Modes(
+        lower=float(lower_mean[split]),
+        upper=float(upper_mean[split]),
+        lower_share=(split + 1) / n,
+        explained=float(between[split]) / total,
+    )

@@ -1,35 +1,61 @@
-"""What a result takes from the plan of its variant."""
+"""What becomes of an outcome: status, quality and doubts."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from runner.execute.about import About
 from runner.execute.assemble import result
-from runner.plan.model import Variant
+from runner.plan.model import Target, Variant
 from runner.result.metrics import Ceilings
-from runner.result.model import Status
+from runner.result.model import CheckResult, Quality, Result, Series, Status
 from runner.worker.protocol import Outcome
 from tests.plan.plans import plan_with
 
-ABOUT = About(
-    sweep_id="s",
-    experiment_id="e",
-    kernel="k",
-    phase="decode",
-    model="m",
-    shape="s",
-    config={},
-    names={},
-    overrides=[],
-    repeat="",
-    environment={},
-    fingerprints={},
-)
+ABOUT = About("s", "e", "k", "decode", "", "", {}, {}, [], "", {}, {})
+H200 = Target("h200_sxm", "H200 SXM", "cuda", bandwidth_gbps=4800.0)
+
+
+def made(target: Target, *samples: float, outcome: Outcome | None = None) -> Result:
+    variant = Variant("a", (), (), 10**9, 0, 0, "float32")
+    plan = replace(plan_with(variants=(variant,), baseline="a"), target=target)
+    outcome = outcome or Outcome("a", Status.PASSED)
+    outcome.series = [Series("cold", "cuda_events", list(samples), stop_reason="rsd")]
+    return result(ABOUT, plan, outcome, Ceilings(), 0.005)
+
+
+def test_more_than_the_peak_is_an_error_and_no_record() -> None:
+    found = made(H200, 100.0, 100.0)
+    assert (found.status, found.quality) == (Status.INCORRECT, Quality.ABOVE_PEAK)
+    assert "10000 GB/s is above the 4800 GB/s of H200 SXM" in found.message
+    assert found.warnings == []
+    assert found.metrics["gbps"] == pytest.approx(10_000)
+
+
+def test_what_failed_before_keeps_its_reason() -> None:
+    outcome = Outcome("a", Status.INCORRECT, "[out] differs", [CheckResult("out", False)])
+    found = made(H200, 100.0, 100.0, outcome=outcome)
+    assert (found.status, found.message) == (Status.INCORRECT, "[out] differs")
+    assert any("above the 4800 GB/s" in text for text in found.warnings)
+
+
+def test_a_cpu_is_not_judged_by_a_peak() -> None:
+    assert made(Target("host", "host CPU", "host", bandwidth_gbps=50.0), 100.0, 100.0).status is Status.PASSED
+
+
+def test_flags_are_said_in_words() -> None:
+    found = made(H200, *[300.0] * 30, 400.0, *[300.0] * 5)
+    assert (found.flags, found.warnings) == ([], [])
+    found = made(H200, 400.0, *[300.0] * 30)
+    assert found.flags == ["first_outlier"]
+    assert found.warnings == [
+        "the first sample took 400 µs, the median is 300 µs: a longer warm-up is needed (measure.warmup=)"
+    ]
 
 
 @pytest.mark.parametrize(("flops", "compute"), [(8, "bfloat16"), (0, "")])
 def test_the_arithmetic_type_is_there_where_there_is_arithmetic(flops: int, compute: str) -> None:
     plan = plan_with(variants=(Variant("a", (), (), 16, 0, flops, "float32", compute="bfloat16"),), baseline="a")
-    made = result(ABOUT, plan, Outcome("a", Status.PASSED), Ceilings(), max_rsd=0.01)
-    assert made.compute == compute
+    assert result(ABOUT, plan, Outcome("a", Status.PASSED), Ceilings(), 0.01).compute == compute

@@ -58,6 +58,17 @@ def test_at_80_columns_the_essential_is_there_and_the_rest_is_named() -> None:
     assert "left out at this width: max abs err" in " ".join(text.split())
 
 
+def test_doubts_that_differ_in_figures_alone_take_one_line() -> None:
+    results = sweep([4096, 8192, 16384])
+    for number, one in enumerate(results):
+        one.flags = ["drift"]
+        one.warnings = [f"the times rose by 0.{number + 6} % within the series, from {100 + number} µs to 1.5 ms"]
+    text = " ".join(shown(results, 160, ["shape.context"]).split())
+    assert text.count("the times rose by") == 1
+    assert f"and {len(results) - 4} more (figures of the first): the times rose by 0.6 %" in text
+    assert text.count(" drift") == len(results)  # the column names every one
+
+
 def test_failures_skips_and_doubts_are_told_in_words_and_once() -> None:
     text = " ".join(shown(mixed(), 160).split())
     assert "8 results: 5 passed, 2 failed, 1 skipped" in text
