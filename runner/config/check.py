@@ -42,6 +42,7 @@ _AT_LEAST: dict[str, float] = {
     "measure.throttle_share": 0,
     "measure.throttle_pause_s": 0,
     "measure.lock_clocks": 0,
+    "measure.trials": 1,
     "measure.host.min_samples": 1,
     "measure.host.min_time_s": 0,
     "profiler.steps": 1,

@@ -10,7 +10,10 @@ from runner.config.errors import ConfigError
 from runner.config.schema import Command, Config, Ready
 from runner.config.secrets import redact_uri
 
-OWN_METRICS = ("time_us", "time_us_rsd", "time_us_p95", "time_us_p99", "samples", "peak_memory_mb", "cpu_time_s")
+OWN_METRICS = (
+    *("time_us", "time_us_low", "time_us_high", "time_us_q1", "time_us_q3", "time_us_rsd", "time_us_p95"),
+    *("time_us_p99", "samples", "peak_memory_mb", "cpu_time_s"),
+)
 """Taken of every program; its own figures need other names."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -23,6 +26,11 @@ def check_command(config: Config, longest_s: float) -> None:
         raise ConfigError(f"variants={config.variants}: kernel=command has no variants; sweep a key of command instead")
     if config.sanitize:
         raise ConfigError("sanitize=true: kernel=command compiles nothing; on a GPU use profiler=memcheck")
+    if config.measure.trials > 1:
+        raise ConfigError(
+            f"measure.trials={config.measure.trials}: each run of a program is a process of its own already; say how "
+            "many with command.repeat"
+        )
     _check_what(config.command)
     _check_numbers(config.command, longest_s)
     for name, source in config.command.metrics.items():

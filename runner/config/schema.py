@@ -271,7 +271,8 @@ class MeasureHost:
 
 @dataclass
 class Measure:
-    """What each field means: ``runner.measure.settings.MeasureSettings``, which has the same defaults."""
+    """What each field means: ``runner.measure.settings.MeasureSettings``, which has the same defaults; those that are
+    no matter of a single process are explained here."""
 
     name: str = MISSING
     modes: list[str] = field(default_factory=lambda: ["cold", "hot"])
@@ -289,6 +290,9 @@ class Measure:
     throttle_share: float = 0.9
     throttle_pause_s: float = 0.05
     lock_clocks: int = 0
+    trials: int = 1
+    """Processes that measure each variant, one after another: placement and allocation are noise that the samples of
+    one process share."""
     host: MeasureHost = field(default_factory=MeasureHost)
 
 

@@ -14,6 +14,7 @@ from runner.result.doubts import series_doubts
 from runner.result.metrics import Ceilings, main_series, metrics, quality, speedups, timed_metrics
 from runner.result.model import Quality, Result, Status
 from runner.result.statistics import summarise
+from runner.result.trials import of_mode
 from runner.worker.protocol import Outcome
 
 CLOCK_SHARE = 0.9
@@ -69,7 +70,8 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     made.compute = variant.compute if variant.flops else ""
     made.metrics = metrics(variant, outcome.series, outcome.checks, plan.target, ceilings)
     main = main_series(outcome.series)
-    made.flags = list(summarise(main.samples_us).flags) if main else []
+    trials = of_mode(outcome.series, main.mode) if main else []
+    made.flags = list(dict.fromkeys(flag for item in trials for flag in summarise(item.samples_us).flags))
     made.metrics.update(outcome.metrics)
     made.metrics.update(timed_metrics(plan, variant, made.metrics))
     if outcome.units_per_step > 1 and "time_us" in made.metrics:
@@ -80,8 +82,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     if made.quality is Quality.ABOVE_PEAK and made.status is Status.PASSED:
         made.status, made.message = Status.INCORRECT, doubts.pop(0)  # an error, not a record
     made.warnings += doubts
-    if main:
-        made.warnings += series_doubts(main, max_rsd)
+    made.warnings += series_doubts(trials, made.metrics, max_rsd)
     return made
 
 

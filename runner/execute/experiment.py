@@ -11,9 +11,10 @@ from runner.build.host import sanitizer_environment
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.execute.about import About
 from runner.execute.assemble import result
-from runner.execute.conversation import Job, outcomes
+from runner.execute.conversation import Job
 from runner.execute.estimating import outcome as estimated
 from runner.execute.planning import Experiment
+from runner.execute.trials import outcomes_of_trials
 from runner.plan.model import WorkloadRef
 from runner.program.measured import measure
 from runner.result import document
@@ -108,7 +109,7 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         key=worker_key(experiment),
         folder=experiment.point.folder,
     )
-    yield from outcomes(pool, job, on_event)
+    yield from outcomes_of_trials(pool, job, experiment.config.measure.trials, on_event)
 
 
 def of_program(experiment: Experiment, on_event: OnEvent) -> Outcome:

@@ -45,6 +45,7 @@ def of(experiment: Experiment) -> dict[str, str]:
         "plan": _placeless(plan),
         "programs": programs,
         "settings": asdict(experiment.settings),
+        "trials": config.measure.trials,
         "profiler": profiler,
         "environment": config.environment,
         "devices": [[info.name, info.arch, info.driver, info.cuda] for info in experiment.devices],

@@ -64,12 +64,12 @@ def size(count: float) -> str:
 
 
 def spread(result: Result) -> str:
-    """``12.3 µs ±0.4%``: the median and its relative spread."""
+    """``12.3 µs ±0.4%``: the median and the relative spread of its samples, or of its trials where that is larger."""
     value = result.metrics.get("time_us")
     if value is None:
         return NONE
-    rsd = result.metrics.get("time_us_rsd")
-    return time(value) if rsd is None else f"{time(value)} ±{100 * rsd:.1f}%"
+    spreads = [result.metrics[name] for name in ("time_us_rsd", "time_us_trials_rsd") if name in result.metrics]
+    return f"{time(value)} ±{100 * max(spreads):.1f}%" if spreads else time(value)
 
 
 def bound(result: Result) -> str:

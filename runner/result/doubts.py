@@ -6,7 +6,7 @@ Which flags there are, and from where on they are raised, is ``runner.result.sta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,13 +20,31 @@ _EXACT = "fixed"
 """Stop reason of a series for which no spread was asked."""
 
 
-def series_doubts(series: Series, max_rsd: float) -> list[str]:
-    """Of one series with samples; ``max_rsd`` is the relative spread that was asked for (0.005 = 0.5 %)."""
+def series_doubts(trials: Sequence[Series], figures: Mapping[str, float], max_rsd: float) -> list[str]:
+    """Of the series behind ``time_us``, one for each trial; ``figures`` are the metrics that follow from them, and
+    ``max_rsd`` is the relative spread that was asked for (0.005 = 0.5 %)."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for item in trials:
+        for kind, text in _shown(item).items():
+            found.setdefault(kind, []).append((item.trial, text))
+    said = [_of_trials(where, len(trials)) for where in found.values()]
+    return said + (_wide(trials, figures, max_rsd) if trials else [])
+
+
+def _shown(series: Series) -> dict[str, str]:
+    """By what one series shows, a sentence."""
     summary = summarise(series.samples_us)
-    found = [_WORDS[flag](series.samples_us, summary) for flag in summary.flags]
-    found += _wide(series, summary, max_rsd)
-    found += _clock(series.clock_mhz)
-    return found
+    said = {flag: _WORDS[flag](series.samples_us, summary) for flag in summary.flags}
+    clock = _clock(series.clock_mhz)
+    return {**said, "clock": clock} if clock else said
+
+
+def _of_trials(where: Sequence[tuple[int, str]], count: int) -> str:
+    """The first one's sentence, with the number of the trials that show the same."""
+    trial, text = where[0]
+    if count == 1:
+        return text
+    return f"in {len(where)} of {count} trials, trial {trial} the first: {text}"
 
 
 def _first_outlier(samples: Sequence[float], summary: Summary) -> str:
@@ -57,30 +75,34 @@ _WORDS = {"first_outlier": _first_outlier, "drift": _drift, "bimodal": _bimodal}
 """A sentence for every flag."""
 
 
-def _wide(series: Series, summary: Summary, max_rsd: float) -> list[str]:
+def _wide(trials: Sequence[Series], figures: Mapping[str, float], max_rsd: float) -> list[str]:
     """The interval of the median is wider than the spread that was asked for."""
-    low, high = summary.median_low, summary.median_high
-    if low is None or high is None or series.stop_reason == _EXACT or not summary.median:
+    time, low, high = (figures.get(name) for name in ("time_us", "time_us_low", "time_us_high"))
+    if not time or low is None or high is None or all(item.stop_reason == _EXACT for item in trials):
         return []
-    half = (high - low) / 2 / summary.median
+    half = (high - low) / 2 / time
     if half <= max_rsd:
         return []
+    more = "allow more samples (measure.max_time_s=, measure.min_samples=)"
+    if len(trials) > 1:
+        apart = percent(figures.get("time_us_trials_rsd", 0.0))
+        more = f"the medians of {len(trials)} trials spread by {apart}; take more of them (measure.trials=)"
     return [
         f"the median is known to ±{percent(half)} only (95 % interval {us(low)} to {us(high)}), and "
-        f"{percent(max_rsd)} was asked for: allow more samples (measure.max_time_s=, measure.min_samples=)"
+        f"{percent(max_rsd)} was asked for: {more}"
     ]
 
 
-def _clock(mhz: Sequence[float]) -> list[str]:
+def _clock(mhz: Sequence[float]) -> str:
     if not mhz:
-        return []
+        return ""
     low, median, high = (float(value) for value in np.percentile(mhz, (5, 50, 95)))
     if high - low <= CLOCK_MOVED * median:
-        return []
-    return [
+        return ""
+    return (
         f"the SM clock moved between {low:.0f} and {high:.0f} MHz within the series: lock it for comparisons "
         "(nvidia-smi -lgc)"
-    ]
+    )
 
 
 def us(value: float) -> str:

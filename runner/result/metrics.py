@@ -15,6 +15,7 @@ from runner.plan.model import Plan, Target, Variant
 from runner.result.model import CheckResult, Quality, Series
 from runner.result.physics import above_peak
 from runner.result.statistics import summarise
+from runner.result.trials import of_mode, over_trials
 
 
 ONE_WAY = 0.05
@@ -68,25 +69,25 @@ def metrics(
         values = [getattr(check, name) for check in checks if getattr(check, name) is not None]
         if values:
             found[name] = max(values)
-    by_mode = {item.mode: item for item in series if item.samples_us}
     main = main_series(series)
     if main is None:
         return found
-    found.update(times(main))
-    found.update(clocks(main))
+    found.update(over_trials([{**times(item), **clocks(item)} for item in of_mode(series, main.mode)]))
     for mode in ("hot", "graph", "host"):
-        if mode in by_mode and (mode == "hot" or by_mode[mode] is not main):
-            found[f"time_{mode}_us"] = summarise(by_mode[mode].samples_us).median
-    if "host" in by_mode and by_mode["host"].launch_us:
-        found["launch_us"] = median(by_mode["host"].launch_us)
+        taken = of_mode(series, mode)
+        if taken and (mode == "hot" or mode != main.mode):
+            found[f"time_{mode}_us"] = median(summarise(item.samples_us).median for item in taken)
+    launching = [median(item.launch_us) for item in of_mode(series, "host") if item.launch_us]
+    if launching:
+        found["launch_us"] = median(launching)
     found.update(_rates(variant, found["time_us"], target, ceilings))
     return found
 
 
 def main_series(series: Sequence[Series]) -> Series | None:
-    """The one that ``time_us`` is of: the cold one, or what stands for it; None where nothing was timed."""
-    by_mode = {item.mode: item for item in series if item.samples_us}
-    return next((by_mode[mode] for mode in ("cold", "host", "graph", "hot") if mode in by_mode), None)
+    """The one that ``time_us`` is of: the cold one, or what stands for it, of the first trial; None where nothing was
+    timed."""
+    return next((item for mode in ("cold", "host", "graph", "hot") for item in of_mode(series, mode)), None)
 
 
 def times(series: Series) -> dict[str, float]:
@@ -199,8 +200,10 @@ def quality(
         doubts.append((Quality.THROTTLED, text))
     rsd = found.get("time_us_rsd")
     main = cold or next(iter(series), None)
-    if main and main.stop_reason in ("max_time", "max_samples") and (rsd is None or rsd > max_rsd):
-        doubts.append((Quality.UNSTABLE, f"the spread had not settled when the limit ({main.stop_reason}) came"))
+    limits = {item.stop_reason for item in series if main and item.mode == main.mode} & {"max_time", "max_samples"}
+    if limits and (rsd is None or rsd > max_rsd):
+        reached = " and ".join(sorted(limits))
+        doubts.append((Quality.UNSTABLE, f"the spread had not settled when the limit ({reached}) came"))
     hot = any(item.mode == "hot" for item in series)
     if hot and target.l2_bytes and 0 < variant.bytes_moved <= target.l2_bytes:
         doubts.append((Quality.L2_RESIDENT, "the working set fits in the cache: time_hot_us is cache speed"))

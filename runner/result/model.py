@@ -17,8 +17,8 @@ class Status(str, Enum):
     PASSED = "PASSED"
     """Ran, and every check held before and after timing."""
     INCORRECT = "INCORRECT"
-    """Ran, but an output differs from the reference, is not finite, is all zero, or changed between checks; or a rate is
-    above what the GPU can physically do."""
+    """Ran, but an output differs from the reference, is not finite, is all zero, or changed between checks; or a rate
+    is above what the GPU can physically do."""
     SKIPPED = "SKIPPED"
     """Not run, for a stated reason (a constraint, a device that lacks the feature, an interrupt)."""
     INVALID_CONFIG = "INVALID_CONFIG"

@@ -28,6 +28,7 @@ REFUSED = [
     ("measure.throttle_pause_s=1e10", "measure.throttle_pause_s=10000000000.0: must be at most 1e+09"),
     ("measure.lock_clocks=-1", "measure.lock_clocks=-1: must be at least 0"),
     ("measure.fixed=-2", "measure.fixed=-2: must be at least 0"),
+    ("measure.trials=0", "measure.trials=0: must be at least 1"),
     ("measure.max_time_s=0", "measure.max_time_s=0.0: must be above 0"),
     ("measure.graph_batch_time_s=0", "measure.graph_batch_time_s=0.0: must be above 0"),
     ("measure.hot_batch_time_s=0", "measure.hot_batch_time_s=0.0: must be above 0"),

@@ -11,7 +11,7 @@ import pytest
 from runner.config.check_command import check_command
 from runner.config.compose import Composer
 from runner.config.errors import ConfigError
-from runner.config.schema import Command, Config, Kernel, Ready
+from runner.config.schema import Command, Config, Kernel, Measure, Ready
 from runner.config.study import expand
 
 
@@ -79,6 +79,11 @@ def test_a_slip_is_named(fields: dict[str, Any], words: str) -> None:
 def test_options_of_kernels_are_refused(change: Callable[[Config], Config]) -> None:
     with pytest.raises(ConfigError, match="kernel=command"):
         check_command(change(config()), 1e9)
+
+
+def test_trials_of_a_program_are_its_runs() -> None:
+    with pytest.raises(ConfigError, match=r"measure\.trials=3: .*command\.repeat"):
+        check_command(replace(config(), measure=Measure(trials=3)), 1e9)
 
 
 def test_what_is_right_passes() -> None:

@@ -73,7 +73,8 @@ def test_the_store_knows_what_is_no_longer_on_disk_and_the_disk_what_the_store_n
 
 
 @pytest.mark.parametrize(
-    "changed", [("seed=1",), ("measure.warmup=7",), ("environment.SOME=thing",), ("kernel.params.N=1024",)]
+    "changed",
+    [("seed=1",), ("measure.warmup=7",), ("measure.trials=2",), ("environment.SOME=thing",), ("kernel.params.N=1024",)],
 )
 def test_anything_that_a_result_depends_on_is_run_again(tmp_path: Path, changed: tuple[str, ...]) -> None:
     assert run(tmp_path, *NONE, "kernel.params.fault=0").returncode == 0

@@ -39,3 +39,10 @@ def test_the_nearer_roof_bounds_and_gives_the_rate() -> None:
     bare = result(metrics={"tflops": 0.5})
     assert (numbers.bound(bare), numbers.rate(bare), numbers.peak(bare)) == ("", "0.500 TFLOP/s", "–")
     assert numbers.rate(result(metrics={})) == numbers.spread(result(metrics={})) == "–"
+
+
+def test_the_spread_is_that_of_samples_or_of_trials() -> None:
+    assert numbers.spread(result(metrics={"time_us": 12.3})) == "12.3 µs"
+    assert numbers.spread(result(metrics={"time_us": 12.3, "time_us_rsd": 0.004})) == "12.3 µs ±0.4%"
+    found = {"time_us": 12.3, "time_us_rsd": 0.004, "time_us_trials_rsd": 0.02}
+    assert numbers.spread(result(metrics=found)) == "12.3 µs ±2.0%"

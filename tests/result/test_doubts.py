@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runner.result.doubts import percent, series_doubts, us
+from runner.result import doubts
+from runner.result.doubts import percent, us
+from runner.result.metrics import times
 from runner.result.model import Series
+from runner.result.trials import over_trials
 
 
 def cold(samples: list[float], stop: str = "rsd", mhz: list[float] | None = None) -> Series:
     return Series("cold", "cuda_events", samples, stop_reason=stop, clock_mhz=mhz or [])
+
+
+def series_doubts(series: Series, max_rsd: float) -> list[str]:
+    return doubts.series_doubts([series], times(series), max_rsd)
 
 
 def noise(count: int, spread: float = 0.001) -> list[float]:
@@ -57,6 +64,21 @@ def test_a_clock_that_moved_is_said_and_a_steady_one_not() -> None:
     (said,) = series_doubts(cold(noise(20), mhz=[1980.0] * 10 + [1500.0] * 10), 0.005)
     assert said.startswith("the SM clock moved between 1500 and 1980 MHz")
     assert series_doubts(cold(noise(20), mhz=[1980.0] * 10 + [1965.0] * 10), 0.005) == []
+
+
+def test_what_several_trials_show_is_said_once() -> None:
+    quiet, slow = noise(30), [150.0, *noise(30)]
+    trials = [Series("cold", "", samples, trial=number) for number, samples in enumerate((quiet, slow, slow), 1)]
+    (said,) = doubts.series_doubts(trials, over_trials([times(item) for item in trials]), 0.005)
+    assert said.startswith("in 2 of 3 trials, trial 2 the first: the first sample took 150 µs")
+
+
+def test_trials_that_differ_widen_the_interval() -> None:
+    trials = [Series("cold", "", [middle] * 10, trial=number) for number, middle in enumerate((100.0, 102.0, 104.0), 1)]
+    figures = over_trials([times(item) for item in trials])
+    (said,) = doubts.series_doubts(trials, figures, 0.005)
+    # t(0.975, 2) = 4.303, times 2 / sqrt(3) = 4.97 of 102.
+    assert "±4.9 % only" in said and "the medians of 3 trials spread by 2 %; take more of them" in said
 
 
 def test_figures() -> None:
