@@ -17,7 +17,6 @@ from runner.result.physics import above_peak
 from runner.result.statistics import summarise
 from runner.result.trials import of_mode, over_trials
 
-
 ONE_WAY = 0.05
 """Share of its bytes that a kernel may move the other way and still count as one that only reads, or only writes."""
 
