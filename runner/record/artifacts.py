@@ -17,6 +17,8 @@ from runner.result.document import FILE_NAME as DOCUMENT
 from runner.result.files import sha256
 from runner.result.model import Result
 
+CONFIG = "config.yaml"
+"""The whole config of an experiment, in its folder; a result keeps all of it but the description of the family."""
 REFERENCE = ".ref.json"
 """Suffix of the small file that stands for one that is not filed."""
 
@@ -53,8 +55,8 @@ def of_folder(folder: Path) -> Iterator[File]:
 
 
 def log_result(repository: Repository, result: Result, folder: Path) -> None:
-    """The result's own folder, and what it shares with others: the uncommitted code of its command, and by reference a
-    raw report that lies with another variant."""
+    """The result's own folder, and what it shares with others: the config of its experiment, the uncommitted code of
+    its command, and by reference a raw report that lies with another variant."""
     limit = limit_bytes(result)
     known = {folder / report.path: report.sha256 for report in result.profile.reports}
     for file in of_folder(folder):
@@ -62,6 +64,8 @@ def log_result(repository: Repository, result: Result, folder: Path) -> None:
     for path in known:
         if ".." in path.relative_to(folder).parts and path.is_file():
             _refer(repository, File(path, ""), known[path])
+    if result.variant and (folder.parent / CONFIG).is_file():
+        repository.log_artifact(str(folder.parent / CONFIG), None)
     sweep = spool.sweep_folder(folder.absolute())
     if sweep is not None and (sweep / spool.EVIDENCE_FOLDER / DIFFERENCE).is_file():
         repository.log_artifact(str(sweep / spool.EVIDENCE_FOLDER / DIFFERENCE), None)

@@ -138,6 +138,29 @@ class MlflowStore:
         with self._translated():
             return _filed(self._client.get_run(run_id))
 
+    def download(self, run: Filed, name: str, folder: Path) -> Path | None:
+        """One file of a run, brought into ``folder``; None where the run has none of that name."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        with self._translated():
+            files: Any = get_artifact_repository(run.artifacts, tracking_uri=self.location.uri)
+            if name not in {one.path for one in files.list_artifacts()}:
+                return None
+            return Path(files.download_artifacts(name, str(folder)))
+
+    def tag(self, run_id: str, values: Mapping[str, str]) -> None:
+        """Sets tags of a run."""
+        with self._translated():
+            for key, value in values.items():
+                self._client.set_tag(run_id, key, fields.cut(value, fields.TAG_LENGTH))
+
+    def untag(self, run: Filed, keys: Sequence[str]) -> None:
+        """Removes those of these tags that the run has."""
+        with self._translated():
+            for key in keys:
+                if key in run.tags:
+                    self._client.delete_tag(run.run_id, key)
+
     def remove(self, run: Filed) -> None:
         """Deletes a run and its files. What is left half-way is found and deleted again: the files go first.
 
