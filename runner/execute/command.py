@@ -31,19 +31,25 @@ from runner.worker.client import WorkerDied, WorkerTimeout
 
 
 def run(
-    points: Sequence[Point], skipped: Sequence[Skipped], sweep_id: str, folder: Path, lanes: Lanes | None = None
+    points: Sequence[Point],
+    skipped: Sequence[Skipped],
+    sweep_id: str,
+    folder: Path,
+    lanes: Lanes | None = None,
+    line: str = "",
 ) -> int:
     """Runs a whole command and returns its exit code. Never raises for what an experiment does.
 
     ``folder``: the whole command's, a sweep's or the only point's own.
     ``lanes``: who runs the experiments; None = one after another, on the devices that they name.
+    ``line``: what the user gave; empty = this process's arguments to ``python -m runner``.
     """
     experiments = [Experiment(point) for point in points]
     if experiments and experiments[0].config.dry_run:
         from runner.execute.dry_run import show
 
         return show(experiments, skipped)
-    return Command(experiments, skipped, sweep_id, folder, lanes or InTurn()).run()
+    return Command(experiments, skipped, sweep_id, folder, lanes or InTurn(), line).run()
 
 
 @dataclass
@@ -55,6 +61,7 @@ class Command:
     sweep_id: str
     folder: Path
     lanes: Lanes
+    line: str = ""
     console: Console = field(default_factory=lambda: Terminal(highlight=False))
     _runs: Runs = field(init=False)
 
@@ -104,9 +111,8 @@ class Command:
 
     def _run_all(self) -> int:
         runs, folder = self._runs, self.folder
-        recorder = Recorder(
-            runs.experiments[0].config.tracking, folder, begin(self.sweep_id, self._points()), project_dir()
-        )
+        sweep = begin(self.sweep_id, self._points(), self.line)
+        recorder = Recorder(runs.experiments[0].config.tracking, folder, sweep, project_dir())
         ending = Ending()
         keep_evidence(folder, runs.all, self.console)
         with SweepProgress(len(runs.all), self.console) as progress:
@@ -145,11 +151,11 @@ def refuse(messages: Sequence[str]) -> int:
     return REFUSED
 
 
-def begin(sweep_id: str, points: Sequence[Point]) -> Sweep:
-    """The sweep that this command is, beginning now."""
+def begin(sweep_id: str, points: Sequence[Point], line: str = "") -> Sweep:
+    """The sweep that this command is, beginning now. ``line``: see ``run``."""
     return Sweep.begin(
         sweep_id,
-        command=redact_text(" ".join(["python -m runner", *redact_overrides(sys.argv[1:])])),
+        command=redact_text(line or " ".join(["python -m runner", *redact_overrides(sys.argv[1:])])),
         swept=list(swept(points)),
         experiments=len(points),
     )
