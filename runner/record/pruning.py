@@ -14,6 +14,8 @@ from runner.result.names import GROUP_KEYS
 
 KEEP_TAG = "keep"
 """A run with this tag stays, unless its value says no."""
+STANDARD_TAG = "baseline_of"
+"""Of a run that is the standard for its GPU: the name of that device."""
 BASELINE = "baseline"
 """Reason that a run stays."""
 _NO = ("", "false", "no", "0")
@@ -54,6 +56,8 @@ def stays(run: Filed) -> str:
     """Why a run stays whatever is asked; empty when it may go."""
     if run.status == "RUNNING":
         return "still being filed"
+    if run.tags.get(STANDARD_TAG):
+        return "the standard for its GPU"
     return f"with the tag {KEEP_TAG}" if run.tags.get(KEEP_TAG, "").lower() not in _NO else ""
 
 
