@@ -1,4 +1,4 @@
-"""``python -m runner.baseline``: which runs become the standard for their GPU, which stop being it, and what is said."""
+"""``python -m runner.baseline``: which runs become the standard for their GPU, which stop being it, what is said."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ def test_one_standard_for_each_configuration_and_device(
 
     again, newest = file(location, tmp_path / "c", timed(day=2), timed(day=3))
     assert baseline.main(["set", f"run={again},{newest}", uri]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said == [
+    assert capsys.readouterr().out.splitlines() == [
         f"standard for NVIDIA H200: kv_quant q8 B=1 T=32768 H=16 D=128 (run {newest})",
         f"no longer: kv_quant q8 B=1 T=32768 H=16 D=128 (run {first})",
         "1 older runs of the same configurations were passed over",
