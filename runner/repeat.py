@@ -1,11 +1,12 @@
 """``python -m runner.repeat <run id | result id | result.json or its folder> [yes=true] [uri=…]``: runs the exact
-config of an earlier result again, files the new one, and says how it differs.
+config of an earlier result again, files the new one, and compares the two.
 
 What is run is the config that the result keeps, whatever the option files say today; sources are those of this
 checkout. It says first what it will execute, and where commit, uncommitted changes, GPU, driver, compilers or packages
 differ. It asks unless the very code of this checkout made the result and nothing but it is run; yes=true answers, and
 is needed without a terminal.
-Exit code 0: run; 1: it failed; 2: refused, by the command or by you.
+Exit code 0: as fast as then, or faster; 3: slower; 4: that could not be told; 5: the two do not compare; 1: it failed;
+2: refused, by the command or by you.
 """
 
 from __future__ import annotations
@@ -16,17 +17,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner import streams
+from runner.compare import exit_code
 from runner.config.errors import ConfigError, choose_from
 from runner.config.secrets import redact_uri
-from runner.execute import repeating
-from runner.execute.differences import differences
-from runner.execute.repeating import Repeat
-from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner.execute.rerun import rerun, successor
+from runner.exit_codes import FAILED, INCOMPARABLE, INTERRUPTED, PASSED, REFUSED
 from runner.record import originals
 from runner.record.location import Location, TrackingUnavailable, locate
-from runner.record.originals import NotFound
+from runner.record.originals import NotFound, Original
+from runner.report.compared_table import print_comparison
+from runner.report.terminal import Terminal
 from runner.result.document import DocumentError
 from runner.result.model import Result
+from runner.verdict.judge import judge
+from runner.verdict.match import match, nearest
+from runner.verdict.model import Comparison
+from runner.verdict.of_result import measured
 
 USAGE = (
     "usage: python -m runner.repeat <run id | result id | result.json or its folder> [yes=true] [uri=<tracking uri>]"
@@ -92,45 +98,26 @@ def _parse(words: Sequence[str]) -> _Asked:
 
 def _repeat(asked: _Asked) -> int:
     original = originals.find(asked.word, asked.location)
-    (repeat,) = repeating.prepare([original], asked.uri)
-    said = repeating.differing(repeat)
-    print("\n  ".join(repeating.shown(repeat)))
-    for text in said:
-        print(f"differs: {text}")
-    if not _agreed(repeat, asked.yes):
-        return REFUSED
     line = ["python", "-m", "runner.repeat", asked.word, *([f"uri={redact_uri(asked.uri)}"] if asked.uri else [])]
-    code, results = repeating.run([repeat], shlex.join(line))
-    new = _same(results, original.result)
-    if new is not None:
-        for text in differences(original.result.environment, new.environment):
-            if text not in said:
-                print(f"differs: {text}")
-    return code
+    code, results = rerun([original], asked.uri, asked.yes, shlex.join(line))
+    new = successor(original.result, results)
+    if new is None or code == INTERRUPTED:
+        return code
+    print()
+    return code or _compare(original, new)
 
 
-def _agreed(repeat: Repeat, yes: bool) -> bool:
-    """Whether it may be executed; asks where that is not clear."""
-    why = repeating.reasons(repeat)
-    if not why or yes:
-        return True
-    print("\n".join(f"note: {reason}" for reason in why), flush=True)
-    if not sys.stdin or not sys.stdin.isatty():
-        print("error: there is no terminal to ask on: look at the lines above, and add yes=true", file=sys.stderr)
-        return False
-    try:
-        answer = input("execute it? [y/N] ")
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() in ("y", "yes"):
-        return True
-    print("nothing was run")
-    return False
-
-
-def _same(results: Sequence[Result], original: Result) -> Result | None:
-    """The new result of the same variant."""
-    return next((one for one in results if one.variant == original.variant), None)
+def _compare(original: Original, new: Result) -> int:
+    """Prints the verdict on the new result; the exit code of a comparison."""
+    old = measured(original.result)
+    matched = match([old], [measured(new)])
+    if not matched.pairs:
+        apart = nearest([old], [measured(new)])
+        print(f"the new result is not of the same configuration: {apart}", file=sys.stderr)
+        return INCOMPARABLE
+    comparison = Comparison(original.where, f"sweep {new.sweep_id}", tuple(judge(matched.pairs)))
+    print_comparison(comparison, Terminal(highlight=False))
+    return exit_code(comparison)
 
 
 if __name__ == "__main__":

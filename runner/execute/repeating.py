@@ -17,7 +17,7 @@ from runner.config.errors import ConfigError
 from runner.config.grammar import line_of
 from runner.config.overrides import parse
 from runner.config.points import Point, new_sweep_id, write_inputs
-from runner.config.schema import Config, Kernel
+from runner.config.schema import Config, Gate, Kernel
 from runner.config.secrets import redact_argv, redact_config, redact_shell, redact_text
 from runner.config.stored import Restored, restored
 from runner.execute import command
@@ -163,6 +163,7 @@ def _once_more(config: Config, variants: list[str]) -> Config:
         retry="",
         dry_run=False,
         compare_to="",
+        study=replace(config.study, gate=Gate()),
     )
 
 
