@@ -12,6 +12,7 @@ from typing import Any
 from runner.config.check_command import check_command
 from runner.config.check_estimate import check_estimate
 from runner.config.errors import ConfigError, choose_from
+from runner.config.gate import check_gate
 from runner.config.schema import Config, Param
 
 _AT_LEAST: dict[str, float] = {
@@ -129,6 +130,7 @@ def check(config: Config) -> None:
     except re.error as error:
         raise ConfigError(f"profiler.kernels={config.profiler.kernels}: not a regular expression: {error}") from error
     _check_devices(config.devices)
+    check_gate(config)
     if config.kernel.kind == "command":
         check_command(config, LONGEST_S)
     elif config.kernel.kind == "estimate":

@@ -488,6 +488,16 @@ class Constraint:
 
 
 @dataclass
+class Gate:
+    """What a sweep must hold against the standards of its GPU (``python -m runner.baseline``)."""
+
+    max_slowdown: Any = None
+    """A time that is longer by more than this is too slow: ``3%``, or 0.03. null = there is no gate."""
+    min_experiments: int = 1
+    """The gate is closed when so many experiments are too slow."""
+
+
+@dataclass
 class Study:
     """A named sweep."""
 
@@ -500,6 +510,7 @@ class Study:
     constraints: list[Constraint] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
     """Metrics the study is about; kept with its results."""
+    gate: Gate = field(default_factory=Gate)
 
 
 @dataclass

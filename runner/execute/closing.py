@@ -1,4 +1,4 @@
-"""The end of a command: its report, what is filed, the table, the exit code."""
+"""The end of a command: its report, what is filed, the table, the gate, the exit code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rich.console import Console
 
 from runner.config.points import Point
 from runner.estimate.model import Estimate
+from runner.execute import gate
 from runner.execute.estimating import page_of
-from runner.exit_codes import FAILED, INTERRUPTED, PASSED
+from runner.exit_codes import FAILED, INTERRUPTED
 from runner.record.recorder import Recorder
 from runner.record.spool import REPORT_FOLDER, SweepStatus
 from runner.report.bottleneck import headlines
@@ -41,8 +42,9 @@ def close(
     estimates: Sequence[Estimate] = (),
     page: Estimate | None = None,
 ) -> int:
-    """Writes the report, files what is left, prints the table; the exit code. ``points``: all that were to be run,
-    those among them that measure kernels for an estimate. ``page``: the only one, printed in the table's place."""
+    """Writes the report, files what is left, prints the table, holds the gate; the exit code. ``points``: all that were
+    to be run, those among them that measure kernels for an estimate. ``page``: the only one, printed in the table's
+    place."""
     folder, swept = recorder.folder, recorder.sweep.swept
     if ending.status is SweepStatus.KILLED:
         console.print("interrupted: what was finished is kept", markup=False, soft_wrap=True)
@@ -67,7 +69,8 @@ def close(
         print_table(recorder.results, swept, footer, console)
     if ending.status is SweepStatus.KILLED:
         return INTERRUPTED
-    return FAILED if ending.problem or any(result.status.failed for result in recorder.results) else PASSED
+    held = gate.hold(points, folder, recorder.sweep.sweep_id, console)
+    return FAILED if ending.problem or any(result.status.failed for result in recorder.results) else held
 
 
 def _reports(points: Sequence[Point], folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from runner.config.errors import ConfigError
 from runner.config.points import Point, Skipped
 from runner.execute import command, resume
 from runner.execute.closing import Ending, close
-from runner.exit_codes import FAILED, PASSED
+from runner.exit_codes import FAILED, INTERRUPTED, PASSED
 from runner.launch import lost
 from runner.launch.cluster import Cluster, Ended
 from runner.paths import project_dir
@@ -175,7 +175,8 @@ class _Elsewhere:
             self._unmark()
             return self._code
         recorder.results.sort(key=lambda made: self._order[made.id])
-        return max(close(recorder, self.points, ending, self.console), self._code)
+        code = close(recorder, self.points, ending, self.console)
+        return code if code == INTERRUPTED else self._code or code  # what failed counts before what a gate says
 
 
 def _problem(one: Ended) -> str:
