@@ -94,14 +94,15 @@ class Roof:
 
 
 def devices(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Device → the results that can be placed. A GPU's option names it; a host never shares with a GPU."""
-    found: dict[tuple[str, str], list[Result]] = {}
+    """Device → the results that can be placed. The option of ``gpu`` names it, of which each has one backend, so that a
+    host never shares with a GPU."""
+    found: dict[str, list[Result]] = {}
     for result in results:
         if result.status is Status.PASSED and all(
             result.metrics.get(name, 0.0) > 0 for name in ("time_us", "tflops", "intensity")
         ):
-            found.setdefault((result.backend, result.gpu), []).append(result)
-    return {gpu or backend: members for (backend, gpu), members in found.items()}
+            found.setdefault(result.gpu or result.backend, []).append(result)
+    return found
 
 
 def points(results: Sequence[Result], swept: Sequence[str] = ()) -> list[Point]:
