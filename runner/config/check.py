@@ -131,6 +131,11 @@ def check(config: Config) -> None:
         raise ConfigError(f"profiler.kernels={config.profiler.kernels}: not a regular expression: {error}") from error
     _check_devices(config.devices)
     check_gate(config)
+    if config.measure.lock_clocks and config.kernel.kind != "cuda":
+        raise ConfigError(
+            f"measure.lock_clocks={config.measure.lock_clocks}: kernel={config.kernel.name} measures no kernels; leave "
+            "it at 0, and lock the clock of a program's GPU with 'nvidia-smi -lgc'"
+        )
     if config.kernel.kind == "command":
         check_command(config, LONGEST_S)
     elif config.kernel.kind == "estimate":

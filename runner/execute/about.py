@@ -55,6 +55,8 @@ def about(
     if experiment.devices and experiment.devices[0].backend == "cuda":
         environment["gpu_state_before"] = snapshots([device.uuid for device in experiment.devices])
         environment["topology"] = topology.text()
+    if experiment.settings.lock_clocks:
+        environment["clocks_locked_mhz"] = experiment.settings.lock_clocks
     if experiment.job:
         environment["job"] = experiment.job
     environment["ceilings"] = asdict(ceilings)

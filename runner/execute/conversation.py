@@ -32,6 +32,8 @@ class Job:
     key: WorkerKey
     folder: Path
     """The job's: a workload may leave documents in a variant's own folder below it."""
+    held: bool = False
+    """The driver holds the devices' locks itself."""
 
 
 def ask_devices(pool: WorkerPool, key: WorkerKey) -> list[DeviceInfo]:
@@ -89,6 +91,7 @@ def _request(job: Job) -> dict[str, Any]:
         "programs": {unit: str(path) for unit, path in job.programs.items()},
         "settings": asdict(job.settings),
         "folder": str(job.folder.absolute()),
+        "held": job.held,
     }
 
 

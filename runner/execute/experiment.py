@@ -108,6 +108,7 @@ def outcomes_of(experiment: Experiment, built: Built, pool: WorkerPool, on_event
         timeout_s=experiment.config.timeout_s,
         key=worker_key(experiment),
         folder=experiment.point.folder,
+        held=experiment.held,
     )
     yield from outcomes_of_trials(pool, job, experiment.config.measure.trials, on_event)
 

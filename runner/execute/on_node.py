@@ -89,7 +89,7 @@ def run_one(point: Point, sweep_folder: Path, job: Mapping[str, str]) -> Answer:
         notes += runs.plan_needs()
         with SweepProgress(len(runs.all), console) as progress:
             runs.execute(kept, progress)
-    except (DocumentError, TrackingUnavailable) as error:
+    except (DocumentError, TrackingUnavailable, ConfigError) as error:
         problem = str(error)
     except BaseException:
         lanes.discard()

@@ -68,6 +68,8 @@ class Experiment:
     """Results of an earlier command for variants that are left out of the plan (``resume=true``)."""
     kept: list[Result] = field(default_factory=list)
     """Results of an earlier attempt at the same job: variants that are not measured again."""
+    held: bool = False
+    """The driver itself holds the devices' locks meanwhile; its worker must not wait for them."""
     job: dict[str, str] = field(default_factory=dict)
     """Of a job on a cluster: its launcher, id, node and log."""
     needs: Point | None = None
@@ -141,6 +143,12 @@ def plan(experiment: Experiment, target: Target) -> None:
         experiment.categories = _categories(experiment.point.config_dirs)
         experiment.earlier = _earlier(config.compare_to)
         experiment.settings = measure_settings(config.measure, target.backend, config.kernel.samples)
+        if experiment.settings.lock_clocks and target.backend == "host":
+            raise PlanError(
+                "measure.lock_clocks",
+                experiment.settings.lock_clocks,
+                "must be 0 here, for the clock of a CPU is not locked",
+            )
         if config.kernel.kind == "command":
             experiment.plan = make_command_plan(config, target, experiment.point.shown)
             return

@@ -15,6 +15,7 @@ from runner.build.model import BuildRequest, CompileError, Program
 from runner.config.points import write_inputs
 from runner.execute import kernel_needs, planning
 from runner.execute.about import about
+from runner.execute.clocks import locked_clocks
 from runner.execute.conversation import ask_devices
 from runner.execute.experiment import folder_of
 from runner.execute.kernel_sets import Found
@@ -129,8 +130,9 @@ class Runs:
         run = Single(experiment, about(self.sweep_id, experiment, ceilings, self.built), on_event)
         self._begun[experiment.id] = run
         try:
-            for result in run.measure(self.built, lane.pool, ceilings):
-                self._note_checks(result, progress)
+            with locked_clocks(experiment, on_event):
+                for result in run.measure(self.built, lane.pool, ceilings):
+                    self._note_checks(result, progress)
             if len(self.all) == 1 and experiment.plan and experiment.plan.shape_line:
                 progress.note(experiment.plan.shape_line)
             run.profile(self.built)

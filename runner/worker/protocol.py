@@ -1,7 +1,7 @@
 """What driver and worker say to each other: one JSON object a line, each with the protocol's version.
 
 Driver to worker: ``hello`` (open the devices and describe them), ``run`` (measure the named variants of a plan, whose
-workloads may leave documents in ``<folder>/<variant>``),
+workloads may leave documents in ``<folder>/<variant>``; ``held``: the driver has the devices' locks already),
 ``profile`` (only the hot region of each variant, for a profiler round the process), ``exit``.
 
 Worker to driver: ``ready``, ``devices``, ``waiting`` (for a device lock), ``locked``, ``started`` (a variant),

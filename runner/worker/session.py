@@ -67,7 +67,8 @@ class Session:
         devices = self._open(plan.devices)
         programs = {unit: Path(path) for unit, path in message["programs"].items()}
         healthy = True
-        with locks.hold((d.info for d in devices), lambda name: self._send("waiting", lock=name)):
+        free = () if message.get("held") else [device.info for device in devices]
+        with locks.hold(free, lambda name: self._send("waiting", lock=name)):
             self._send("locked")
             experiment = Experiment(self._backend, devices, plan, programs, self._flushers)
             try:

@@ -96,6 +96,12 @@ def test_the_rules_are_part_of_every_check(composer: Composer) -> None:
         expand(composer, ["kernel=toy", "kernel.kind=command", "command.argv=[true]", "command.repeat=0"], sweep=False)
 
 
+def test_a_program_is_measured_without_locked_clocks(composer: Composer) -> None:
+    lines = ["kernel=toy", "kernel.kind=command", "command.argv=[true]", "measure.lock_clocks=1500"]
+    with pytest.raises(ConfigError, match=r"measure\.lock_clocks=1500: kernel=toy measures no kernels"):
+        expand(composer, lines, sweep=False)
+
+
 def test_mappings_take_new_names_without_a_plus_and_lists_interpolations(composer: Composer) -> None:
     lines = ["kernel=toy", "kernel.kind=command", "command.argv=[p,-n,${shape.batch},64]", "shape.batch=1,2"]
     lines += ["command.environment.A=1,8", "environment.B=x", "command.metrics={speed: '([0-9]+) tok/s'}"]

@@ -30,6 +30,15 @@ def test_a_wrong_rules_file_is_refused(experiment: Experiment, tmp_path: Path) -
     assert message == f"{tmp_path / USER_FILE}: x: the key 'bound' is missing"
 
 
+def test_the_clock_of_a_cpu_is_not_locked(experiment: Experiment) -> None:
+    experiment.config.measure.lock_clocks = 1500
+    plan(experiment, HOST)
+    assert experiment.refused == (
+        Status.INVALID_CONFIG,
+        "measure.lock_clocks=1500: must be 0 here, for the clock of a CPU is not locked",
+    )
+
+
 def test_the_users_rules_are_those_of_the_experiment(experiment: Experiment, tmp_path: Path) -> None:
     rule = "{name: mine, bound: memory, confidence: sure, when: gbps > 1, share: 1, evidence: ['{gbps:.0f} GB/s']}"
     (tmp_path / USER_FILE).write_text(f"- {rule}\n")
