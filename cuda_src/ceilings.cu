@@ -200,7 +200,7 @@ __device__ inline void group_products(const uint4* operands, float* sums, int ro
             for (int i = 0; i < kGroup; ++i) kMultiply(sum, a, b);
             warpgroup::end_group();
         }
-        warpgroup::wait();
+        warpgroup::wait(sum);
 #pragma unroll
         for (int i = 0; i < warpgroup::kSums; ++i) total[i % kUnroll] += sum[i];
     }

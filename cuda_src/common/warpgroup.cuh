@@ -32,8 +32,12 @@ __device__ inline void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "m
 // What was asked for since the last group is one.
 __device__ inline void end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Until all groups are done.
-__device__ inline void wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// Until all groups are done. The compiler does not know that the sums are written until then: it may use none of them earlier.
+__device__ inline void wait(float (&sum)[kSums]) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) asm volatile("" : "+f"(sum[i])::"memory");
+}
 
 #define WARPGROUP_SUMS                                                                             \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \

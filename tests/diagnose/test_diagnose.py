@@ -304,3 +304,17 @@ def test_a_rule_that_divides_by_zero_is_left_out_with_a_warning() -> None:
     rule = Rule("wrong", "memory", "sure", "time_us / zero > 1", "1", (Line("x"),))
     assert diagnose(result, [rule]).causes == []
     assert "the rule wrong was left out" in result.warnings[0] and "divides by zero" in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("moved", "of"),
+    [
+        ({"bytes_read": 1e9, "bytes_written": 1e6}, "of what a read reaches on this device"),
+        ({"bytes_read": 0.0, "bytes_written": 1e9}, "of what a write reaches on this device"),
+        ({"bytes_read": 1e9, "bytes_written": 1e9}, "of what a copy reaches on this device"),
+    ],
+)
+def test_the_ceiling_is_named_by_the_access(moved: dict[str, float], of: str) -> None:
+    made = Result("1", "kv_quant", "fp32", Status.PASSED, metrics={"pct_ceiling_bandwidth": 93.0, **moved})
+    found = facts(made)
+    assert (found["pct_bandwidth"], found["pct_bandwidth_of"]) == (93.0, of)
