@@ -31,6 +31,8 @@ def check_command(config: Config, longest_s: float) -> None:
             f"measure.trials={config.measure.trials}: each run of a program is a process of its own already; say how "
             "many with command.repeat"
         )
+    if config.measure.crosscheck:
+        raise ConfigError("measure.crosscheck=true: records the runner's own worker; for a program use profiler=nsys")
     _check_what(config.command)
     _check_numbers(config.command, longest_s)
     for name, source in config.command.metrics.items():

@@ -293,6 +293,9 @@ class Measure:
     trials: int = 1
     """Processes that measure each variant, one after another: placement and allocation are noise that the samples of
     one process share."""
+    crosscheck: bool = False
+    """Record some cold steps after the timing, in a process of their own, and hold the kernels' own times against
+    ``time_us``."""
     host: MeasureHost = field(default_factory=MeasureHost)
 
 

@@ -46,6 +46,7 @@ def of(experiment: Experiment) -> dict[str, str]:
         "programs": programs,
         "settings": asdict(experiment.settings),
         "trials": config.measure.trials,
+        "crosscheck": config.measure.crosscheck,
         "profiler": profiler,
         "environment": config.environment,
         "devices": [[info.name, info.arch, info.driver, info.cuda] for info in experiment.devices],

@@ -9,6 +9,7 @@ from runner.diagnose.diagnose import diagnose
 from runner.execute import served
 from runner.execute.about import About
 from runner.execute.assemble import add_speedups, result
+from runner.execute.crosscheck import crosscheck
 from runner.execute.estimating import page_of
 from runner.execute.experiment import Built, OnEvent, folder_of, measured, programs_of
 from runner.execute.planning import Experiment
@@ -39,7 +40,7 @@ class Single:
             yield made
 
     def profile(self, built: Built) -> None:
-        """The profilers asked for, over the variants that passed."""
+        """The second opinion and the profilers that are asked for, over the variants that passed."""
         if self.experiment.plan is None:
             return
         programs = programs_of(self.experiment, built)
@@ -48,7 +49,10 @@ class Single:
         commit = Commit(
             str(self._about.environment.get("git_commit", "")), bool(self._about.environment.get("git_dirty"))
         )
-        profile(self.experiment, profiled(self.experiment, programs), self.results, commit, self._on_event)
+        subject = profiled(self.experiment, programs)
+        if self.experiment.config.measure.crosscheck:
+            crosscheck(self.experiment, subject, self.results, self._on_event)
+        profile(self.experiment, subject, self.results, commit, self._on_event)
 
     def interrupt(self) -> None:
         """Adds results for the variants that Ctrl-C kept from ending."""

@@ -100,7 +100,16 @@ class ProfiledWorker:
             "plan": wire.to_dict(self.experiment.plan),
             "programs": {unit: str(path) for unit, path in programs.items()},
             "variants": [capture.variant for capture in launch.captures],
-            "request": asdict(ProfileRequest(launch.steps, launch.min_time_s, folder, launch.checked)),
+            "request": asdict(
+                ProfileRequest(
+                    steps=launch.steps,
+                    min_time_s=launch.min_time_s,
+                    record=folder,
+                    flushed=launch.flushed,
+                    held=launch.held,
+                    checked=launch.checked,
+                )
+            ),
         }
 
 

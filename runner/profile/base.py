@@ -117,6 +117,11 @@ class Launch:
     record: bool = False
     """The worker itself records what happens (CUPTI; the host backend) and leaves
     ``<scratch>/<variant>.events.json``, a list of ``TraceEvent`` documents."""
+    flushed: bool = False
+    """Each step alone, its caches flushed before; what is recorded is then ``<scratch>/<variant>.steps.json``, a list
+    of such lists, one for each step."""
+    held: bool = True
+    """Where ``flushed``: each step is queued behind a held stream, as cold samples are."""
     checked: bool = False
     """Each step on poisoned outputs, which are then compared with the reference; see ``Ended.checks``."""
     sanitize: bool = False

@@ -144,6 +144,7 @@ _FIGURES: tuple[tuple[str, int, bool, Callable[[Result], str]], ...] = (
     ("max\nrel err", 60, True, _metric("max_rel_err", numbers.error)),
     ("l2 err", 30, True, _metric("l2_err", numbers.error)),
     ("time", 97, True, numbers.spread),
+    ("cross-\ncheck", 45, True, _metric("time_us_crosscheck", numbers.time)),
     ("TTFT\np50", 84, True, lambda r: _of_served(r, "ttft_ms_p50")),
     ("TTFT\np95", 94, True, lambda r: _of_served(r, "ttft_ms_p95")),
     ("TPOT\np50", 83, True, lambda r: _of_served(r, "tpot_ms_p50")),

@@ -16,6 +16,9 @@ from runner.result.statistics import Summary, modes, summarise, thirds
 CLOCK_MOVED = 0.02
 """Least distance of the 5th and the 95th percentile of the clock as a share of its median: beyond it the clock, not the
 kernel, may be what a difference of times shows."""
+APART, APART_US = 0.03, 1.0
+"""A second opinion may be off by this share of the time and so many microseconds: events also take the way between
+themselves and the kernel."""
 _EXACT = "fixed"
 """Stop reason of a series for which no spread was asked."""
 
@@ -102,6 +105,19 @@ def _clock(mhz: Sequence[float]) -> str:
     return (
         f"the SM clock moved between {low:.0f} and {high:.0f} MHz within the series: lock it for comparisons "
         "(nvidia-smi -lgc)"
+    )
+
+
+def crosscheck_doubt(time_us: float, seen_us: float, source: str) -> str:
+    """Where the kernels' own records, which ``source`` has, tell another time than was measured; empty where both
+    agree."""
+    if abs(seen_us - time_us) <= APART * time_us + APART_US:
+        return ""
+    word = "more" if seen_us > time_us else "less"
+    return (
+        f"{source} {us(seen_us)} from the start of a step's first kernel to the end of its last, "
+        f"{percent(abs(seen_us / time_us - 1))} {word} than the {us(time_us)} of time_us: one of them is wrong, the "
+        "two processes differ, or a step is more than its kernels"
     )
 
 

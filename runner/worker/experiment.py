@@ -47,7 +47,8 @@ from runner.profile.names import range_name
 from runner.result import clock
 from runner.result.document import DocumentError
 from runner.result.model import CheckResult, Status, TraceEvent
-from runner.worker.protocol import Outcome, ProfileRequest
+from runner.worker.flushed import flushed_steps
+from runner.worker.protocol import STEPS_SUFFIX, Outcome, ProfileRequest
 from runner.worker.recording import recorded, traced
 from runner.workload.base import Context, Ranges, Recording, Workload
 from runner.workload.declared import bind
@@ -233,6 +234,9 @@ class Experiment:
         if request.checked:
             with nvtx.capture(self._backend, name):
                 return [check for _ in range(request.steps) for check in self._checked_step(variant)]
+        if request.flushed:
+            self._record_steps(variant, request)
+            return []
         self._ranges.shown = True
         with recorded(self._backend, bool(request.record)) as recorder:
             workload.reset(variant)
@@ -250,6 +254,20 @@ class Experiment:
             path = Path(request.record) / f"{variant}.events.json"
             path.write_text(json.dumps([asdict(event) for event in events]))
         return []
+
+    def _record_steps(self, variant: str, request: ProfileRequest) -> None:
+        """Single cold steps, each with its events, into ``request.record``."""
+        workload = self._loaded()
+        flush = self._flush()
+        with recorded(self._backend) as recorder:
+            workload.reset(variant)
+            workload.step(variant)
+            self._synchronize()
+            steps = flushed_steps(
+                self._streams, flush, lambda: workload.step(variant), recorder, request.steps, request.held
+            )
+        path = Path(request.record) / f"{variant}{STEPS_SUFFIX}"
+        path.write_text(json.dumps([[asdict(event) for event in step] for step in steps]))
 
     def _checked_step(self, variant: str, events: list[TraceEvent] | None = None) -> list[CheckResult]:
         """One step on poisoned outputs, compared with the reference; ``events`` gets what the step did."""

@@ -22,6 +22,9 @@ VERSION = 1
 FAULT_EXIT = 3
 """Exit code of a worker that has reported a fault and can no longer be trusted."""
 
+STEPS_SUFFIX = ".steps.json"
+"""Of the file that holds the events of each step."""
+
 
 class ProtocolError(RuntimeError):
     """A message of another version, or none at all."""
@@ -59,6 +62,9 @@ class ProfileRequest:
     min_time_s: float = 0.0
     record: str = ""
     """Folder for ``<variant>.events.json``; empty = nothing is recorded."""
+    flushed: bool = False
+    """Single steps with flushed caches, recorded as ``<variant>`` with ``STEPS_SUFFIX``."""
+    held: bool = True
     checked: bool = False
 
 

@@ -84,6 +84,8 @@ def test_options_of_kernels_are_refused(change: Callable[[Config], Config]) -> N
 def test_trials_of_a_program_are_its_runs() -> None:
     with pytest.raises(ConfigError, match=r"measure\.trials=3: .*command\.repeat"):
         check_command(replace(config(), measure=Measure(trials=3)), 1e9)
+    with pytest.raises(ConfigError, match=r"measure\.crosscheck=true: .*profiler=nsys"):
+        check_command(replace(config(), measure=Measure(crosscheck=True)), 1e9)
 
 
 def test_what_is_right_passes() -> None:

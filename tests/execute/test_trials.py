@@ -12,8 +12,10 @@ from runner.execute.conversation import Job
 from runner.measure.settings import MeasureSettings
 from runner.plan.model import Variant
 from runner.result.model import CheckResult, Series, Status
-from runner.worker.client import WorkerKey
+from runner.worker.client import Worker, WorkerKey, WorkerPool
 from runner.worker.protocol import Outcome
+from tests.kernels.hosted import programs
+from tests.kernels.plans import HOST, plan
 from tests.plan.plans import plan_with
 
 JOB = Job(
@@ -121,3 +123,31 @@ def test_no_process_is_started_for_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     found = list(trials.outcomes_of_trials(processes, JOB, 5, lambda kind, what: None))  # type: ignore[arg-type]
     assert len(processes.asked) == 1
     assert [one.status for one in found] == [Status.TIMEOUT] * 2
+
+
+class Noting(WorkerPool):
+    """A pool that notes the processes it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pids: list[int] = []
+
+    def get(self, key: WorkerKey) -> Worker:
+        worker = super().get(key)
+        self.pids.append(worker.pid)
+        return worker
+
+
+def test_real_workers_are_other_processes(tmp_path: Path) -> None:
+    made = plan("rope_layout", target=HOST)
+    settings = MeasureSettings(modes=("cold",), fixed=2, warmup=0)
+    job = Job(made, programs(made), settings, 60.0, WorkerKey("host", (0,)), tmp_path)
+    pool = Noting()
+    try:
+        found = list(trials.outcomes_of_trials(pool, job, 2, lambda kind, what: None))
+    finally:
+        pool.close()
+    assert [one.variant for one in found] == [variant.name for variant in made.variants]
+    assert all(one.status is Status.PASSED for one in found)
+    assert all([item.trial for item in one.series] == [1, 2] for one in found)
+    assert len(pool.pids) == len(set(pool.pids)) == 2

@@ -81,6 +81,19 @@ def test_trials_that_differ_widen_the_interval() -> None:
     assert "±4.9 % only" in said and "the medians of 3 trials spread by 2 %; take more of them" in said
 
 
+@pytest.mark.parametrize(
+    ("seen", "agrees"), [(100.0, True), (104.0, True), (96.0, True), (104.1, False), (95.9, False)]
+)
+def test_a_second_opinion_may_be_three_percent_and_a_microsecond_off(seen: float, agrees: bool) -> None:
+    assert (doubts.crosscheck_doubt(100.0, seen, "CUPTI sees") == "") is agrees
+
+
+def test_both_opinions_are_named() -> None:
+    said = doubts.crosscheck_doubt(100.0, 50.0, "CUPTI sees")
+    assert said.startswith("CUPTI sees 50 µs from the start of a step's first kernel to the end of its last, 50 % less")
+    assert "the 100 µs of time_us" in said
+
+
 def test_figures() -> None:
     assert (us(0.5), us(12.3456), us(123456.7)) == ("0.5 µs", "12.35 µs", "123457 µs")
     assert (percent(0.0051), percent(0.12), percent(3.0)) == ("0.51 %", "12 %", "300 %")

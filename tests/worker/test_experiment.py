@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +23,7 @@ from runner.plan.target import target_of
 from runner.profile import nvtx
 from runner.result.model import Status
 from runner.worker.experiment import Experiment
-from runner.worker.protocol import ProfileRequest
+from runner.worker.protocol import STEPS_SUFFIX, ProfileRequest
 from runner.workload.declared import DeclaredWorkload
 from tests.kernels.hosted import programs
 from tests.plan.families import config
@@ -116,6 +117,25 @@ def test_a_profiled_run_captures_the_hot_steps_only(log: list[str]) -> None:
         "stop_profiler",
         "]",
     ]
+
+
+def test_steps_for_a_second_opinion_are_single_and_cold(log: list[str], tmp_path: Path) -> None:
+    request = ProfileRequest(steps=3, record=str(tmp_path), flushed=True)
+    with prepared(planned()) as experiment:
+        log.clear()
+        assert experiment.profile("plain", request) == []
+        asked = [entry for entry in log if entry != "zero"]
+    assert asked == ["faulty_copy", *["flush_kernel", "hold", "faulty_copy", "release"] * 3]
+    steps = json.loads((tmp_path / f"plain{STEPS_SUFFIX}").read_text())
+    assert [[(event["kind"], event["name"]) for event in step] for step in steps] == [
+        [("range", "step"), ("launch", "faulty_copy")]
+    ] * 3
+
+
+def test_steps_of_a_second_opinion_are_held_only_where_cold_samples_are(log: list[str], tmp_path: Path) -> None:
+    with prepared(planned()) as experiment:
+        experiment.profile("plain", ProfileRequest(steps=1, record=str(tmp_path), flushed=True, held=False))
+    assert "flush_kernel" in log and "hold" not in log
 
 
 def test_times_taken_under_a_tool_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
