@@ -97,9 +97,10 @@ def _wide(trials: Sequence[Series], figures: Mapping[str, float], max_rsd: float
 
 
 def _clock(mhz: Sequence[float]) -> str:
-    if not mhz:
+    known = [value for value in mhz if value > 0]
+    if not known:
         return ""
-    low, median, high = (float(value) for value in np.percentile(mhz, (5, 50, 95)))
+    low, median, high = (float(value) for value in np.percentile(known, (5, 50, 95)))
     if high - low <= CLOCK_MOVED * median:
         return ""
     return (

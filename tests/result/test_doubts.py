@@ -64,6 +64,7 @@ def test_a_clock_that_moved_is_said_and_a_steady_one_not() -> None:
     (said,) = series_doubts(cold(noise(20), mhz=[1980.0] * 10 + [1500.0] * 10), 0.005)
     assert said.startswith("the SM clock moved between 1500 and 1980 MHz")
     assert series_doubts(cold(noise(20), mhz=[1980.0] * 10 + [1965.0] * 10), 0.005) == []
+    assert series_doubts(cold(noise(20), mhz=[1980.0] * 10 + [0.0] * 10), 0.005) == []  # 0: not known
 
 
 def test_what_several_trials_show_is_said_once() -> None:
