@@ -13,6 +13,9 @@ from runner.result import document
 from runner.result.document import DocumentError
 from runner.result.model import Result
 from runner.result.names import plain
+from runner.verdict.judge import judge
+from runner.verdict.model import Pair, Rules
+from runner.verdict.of_result import measured
 
 _OF_LITTLE_USE = ("samples", "time_us_rsd", "max_abs_err", "max_rel_err", "l2_err", "launches")
 """Metrics whose change says nothing about speed."""
@@ -107,7 +110,14 @@ def _change(name: str, then: Result, now: Result, old: float, new: float) -> str
     if not old:
         return "–"
     change = f"{new / old - 1:+.1%}"
-    spread = max(one.metrics.get("time_us_rsd", 0.0) for one in (then, now))
-    if name == "time_us" and abs(new / old - 1) <= spread:
-        return f"{change} (within the spread)"
-    return change
+    verdict = _verdict(then, now) if name == "time_us" else ""
+    return f"{change} ({verdict})" if verdict else change
+
+
+def _verdict(then: Result, now: Result) -> str:
+    """What ``runner.compare`` would say; empty where the two are not the same experiment."""
+    pair = Pair(measured(then), measured(now))
+    if pair.baseline.configuration != pair.candidate.configuration:
+        return ""
+    (judged,) = judge([pair], Rules(across_gpus=True))  # another device is named above
+    return judged.verdict.value

@@ -120,9 +120,17 @@ def test_a_comparison_names_what_changed_and_what_else_is_different(tmp_path: Pa
 
 def test_of_several_earlier_results_the_most_alike_is_taken(tmp_path: Path) -> None:
     for context in (4096, 32768, 65536):
-        document.write(synthetic.result("q8", context), tmp_path / str(context) / "q8")
-    text = experiment.report([synthetic.result("q8", 32768)], load(tmp_path))
-    assert "T was" not in text and "(within the spread)" in text
+        document.write(sampled(context), tmp_path / str(context) / "q8")
+    text = experiment.report([sampled(32768)], load(tmp_path))
+    assert "T was" not in text and "| +0.0% (SAME) |" in text
+
+
+def sampled(context: int) -> Result:
+    """A result with samples enough for an interval."""
+    found = synthetic.result("q8", context)
+    time_us = found.metrics["time_us"]
+    found.metrics |= {"time_us_low": 0.999 * time_us, "time_us_high": 1.001 * time_us}
+    return found
 
 
 def test_a_cpu_is_not_compared_with_a_gpu(tmp_path: Path) -> None:
