@@ -125,7 +125,7 @@ def _why(times: _Tests, number: int, count: int, rules: Rules) -> str:
     if times.low[number] > 0 or times.high[number] < 0:
         among = f" among {count} comparisons" if count > 1 else ""
         return f"a difference is likely, not sure enough{among} (p = {times.p[number]:.2g} > {rules.alpha:g})"
-    return f"the interval holds no difference, and more than the tolerance of {100 * rules.tolerance:.3g} %"
+    return f"the interval reaches from no difference to beyond the tolerance of {100 * rules.tolerance:.3g} %"
 
 
 def _confirmed(pair: Pair, in_time: Verdict, in_cycles: Verdict, reason: str) -> tuple[Verdict, str]:
