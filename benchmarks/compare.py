@@ -102,7 +102,7 @@ def copied(row: dict[str, Any], run_id: str, number: int, drawn: random.Random) 
     if "start_time" in row:
         found["start_time"] = row["start_time"] + number
     if row.get("key") in ("T", "context"):
-        found["value"] = str(16 + number)
+        found["value"] = str(1000 + number)  # the first one has a smaller context
     elif row.get("key") in TIMES:
         found["value"] = row["value"] * drawn.uniform(0.9995, 1.0005)
     return found

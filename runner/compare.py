@@ -3,8 +3,9 @@
 A side is run:<id>, sweep:<id>, commit:<hash or name>, tag:<key>=<value>, or file:<path> of a result.json, a folder with
 some, or a table of runner.export; the baseline may be last-green. Where it is plain what is meant, the word before
 the colon can be left out. Options: tolerance=1% (differences that are surely smaller are SAME), across=gpu (compares
-different GPUs), markdown=<file>, out=<folder> (Markdown, JSON and a plot), file=false (not into MLflow), uri=<store>;
-and keys that select runs on both sides: kernel, variant, model, shape, … param.<name>, tag.<name> (docs/comparing.md).
+different GPUs), markdown=<file>, out=<folder> (Markdown, JSON and a plot), file=false (not into MLflow), uri=<store>,
+remeasure=true (runs what is AMBIGUOUS of the candidate once more, here; yes=true: without asking); and keys that select
+runs on both sides: kernel, variant, model, shape, … param.<name>, tag.<name> (docs/comparing.md).
 
 Exit code 0: no regression; 3: something is slower; 5: something cannot be compared; 4: something could not be told;
 1: the store cannot be read; 2: the command is refused.
@@ -21,10 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner import streams
+from runner.config.errors import ConfigError
 from runner.exit_codes import AMBIGUOUS, FAILED, INCOMPARABLE, INTERRUPTED, PASSED, REFUSED, REGRESSION
 from runner.record import sides
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.selection import Selection, pairs, select
+from runner.record.sides import Side
 from runner.report.compared import markdown_of
 from runner.report.compared_files import write_files
 from runner.report.compared_table import print_comparison
@@ -35,7 +38,7 @@ from runner.verdict.match import match, nearest
 from runner.verdict.model import Comparison, Rules, Verdict
 
 USAGE = "usage: python -m runner.compare baseline=<runs> candidate=<runs> [<option>=… …]"
-OWN = ("baseline", "candidate", "tolerance", "across", "markdown", "out", "file", "uri")
+OWN = ("baseline", "candidate", "tolerance", "across", "markdown", "out", "file", "uri", "remeasure", "yes")
 CODES = ((Verdict.SLOWER, REGRESSION), (Verdict.INCOMPARABLE, INCOMPARABLE), (Verdict.AMBIGUOUS, AMBIGUOUS))
 """The first that occurs decides."""
 
@@ -52,6 +55,9 @@ class Asked:
     markdown: Path | None
     out: Path | None
     file: bool
+    remeasure: bool
+    yes: bool
+    uri: str
     command: str
 
 
@@ -64,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     streams.prepare()
     try:
         asked = _asked(words)
-        comparison = compare(asked.baseline, asked.candidate, asked.location, asked.also, asked.rules)
+        then, now = read(asked.baseline, asked.candidate, asked.location, asked.also)
+        comparison = compare(then, now, asked.rules)
     except ValueError as error:
         print(f"error: {error}\n{USAGE}", file=sys.stderr)
         return REFUSED
@@ -76,8 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     try:
         print_comparison(comparison, Terminal(highlight=False))
+        if asked.remeasure and comparison.counts[Verdict.AMBIGUOUS]:
+            comparison = _remeasured(asked, then, now, comparison)
+            print_comparison(comparison, Terminal(highlight=False))
         _write(asked, comparison)
-    except DocumentError as error:
+    except (ValueError, ConfigError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return REFUSED if not isinstance(error, DocumentError) else FAILED
+    except TrackingUnavailable as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
@@ -86,20 +99,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code(comparison)
 
 
-def compare(baseline: str, candidate: str, location: Location, also: Selection, rules: Rules) -> Comparison:
-    """Both sides read, matched and judged. Raises ``ValueError`` for words that mean nothing, and for sides without a
-    common experiment; ``TrackingUnavailable``."""
+def read(baseline: str, candidate: str, location: Location, also: Selection) -> tuple[Side, Side]:
+    """Both sides. Raises ``ValueError`` for words that mean nothing, and ``TrackingUnavailable``."""
     now = sides.read("candidate", candidate, location, also)
-    then = sides.read("baseline", baseline, location, also, now)
+    return sides.read("baseline", baseline, location, also, now), now
+
+
+def compare(then: Side, now: Side, rules: Rules) -> Comparison:
+    """Matched and judged. Raises ``ValueError`` for sides without a common experiment."""
     matched = match(then.runs, now.runs)
     if not matched.pairs:
         apart = nearest(matched.only_baseline, matched.only_candidate)
         raise ValueError(
-            f"baseline={baseline} and candidate={candidate} have no experiment in common"
+            f"baseline={then.words} and candidate={now.words} have no experiment in common"
             + (f"; of the two that are most alike {apart}" if apart else ": all of one side was SKIPPED")
         )
     judged = judge(matched.pairs, rules)
     return Comparison(then.words, now.words, tuple(judged), matched.only_baseline, matched.only_candidate, rules)
+
+
+def _remeasured(asked: Asked, then: Side, now: Side, comparison: Comparison) -> Comparison:
+    """With what is ambiguous of the candidate measured once more; as ``remeasure.again`` for what it raises."""
+    from runner import remeasure  # the whole of the runner, only where something is run
+
+    unclear = remeasure.unclear(comparison)
+    more = remeasure.again(unclear, asked.location, asked.uri, asked.yes, asked.command)
+    words = f"{now.words} and {len(unclear)} measured again"
+    return compare(then, Side(words, (*now.runs, *more)), asked.rules)
 
 
 def exit_code(comparison: Comparison) -> int:
@@ -127,6 +153,9 @@ def _asked(words: Sequence[str]) -> Asked:
         markdown=_path(options, "markdown"),
         out=_path(options, "out"),
         file=_choice(options, "file", {"true": True, "false": False}, True),
+        remeasure=_choice(options, "remeasure", {"true": True, "false": False}, False),
+        yes=_choice(options, "yes", {"true": True, "false": False}, False),
+        uri=options.get("uri", ""),
         command=shlex.join(
             ["python", "-m", "runner.compare", *(word for word in words if not word.startswith("uri="))]
         ),

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from runner import compare
+from runner import compare, remeasure
+from runner.record import originals
 from runner.record.location import locate
 from runner.record.mlflow_store import MlflowStore
+from runner.record.originals import Original
 from runner.record.selection import Selection
 from runner.result.document import write
 from runner.result.model import Result, Series, Status
@@ -116,6 +118,38 @@ def test_a_tracker_that_is_gone_costs_a_warning(spool: Spool, capsys: pytest.Cap
     said = capsys.readouterr()
     assert "1 SLOWER" in said.out and said.err.startswith("warning: the comparison is not filed: ")
     assert len(said.err.splitlines()) == 1
+
+
+def test_only_what_is_ambiguous_is_measured_again(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    then, now = spool("then"), spool("now")
+    write(timed("q8", 8192, 1.0, flags=["drift"], id="a" * 32), tmp_path / "now" / "8192" / "q8")
+    asked: list[str] = []
+
+    def found(word: str, _: object) -> Original:
+        asked.append(word)
+        return Original(timed("q8", 8192, 1.0), {}, word)
+
+    def ran(found: list[Original], uri: str, yes: bool, line: str) -> tuple[int, list[Result]]:
+        assert yes and len(found) == 1 and "remeasure=true" in line
+        return 0, [timed("q8", 8192, 1.05, started="2026-04-01T00:00:00.000+00:00")]
+
+    monkeypatch.setattr(originals, "find", found)
+    monkeypatch.setattr(remeasure, "rerun", ran)
+    sides = [f"baseline={then}", f"candidate={now}", "remeasure=true"]
+    assert run(*sides, "yes=true") == 3
+    said = capsys.readouterr().out
+    assert asked == ["a" * 32] and "now and 1 measured again" in said
+    assert said.index("1 AMBIGUOUS, 3 SAME") < said.index("1 SLOWER, 3 SAME")
+    monkeypatch.setattr(remeasure, "rerun", lambda *_: (2, []))
+    assert run(*sides) == 2
+    assert "were not measured again; yes=true does so without asking" in capsys.readouterr().err
+
+
+def test_nothing_is_measured_again_where_all_is_clear(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remeasure, "rerun", lambda *_: pytest.fail("nothing is ambiguous"))
+    assert run(f"baseline={spool('then')}", f"candidate={spool('now', 1.05)}", "remeasure=true") == 3
 
 
 @pytest.mark.parametrize(

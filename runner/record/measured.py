@@ -50,6 +50,7 @@ def of_run(run: Filed) -> Measured | None:
         commit=tags.get("git_commit", ""),
         driver=tags.get("driver", ""),
         run_id=run.run_id,
+        result_id=tags.get("result_id", ""),
         sweep_id=tags.get("sweep_id", ""),
         experiment_id=tags.get("experiment_id", ""),
         started=run.started,

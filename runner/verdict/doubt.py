@@ -47,10 +47,6 @@ def doubt(pair: Pair) -> str:
     for side, one in (("baseline", pair.baseline), ("candidate", pair.candidate)):
         if reason := _of_one(one):
             return f"{side}: {reason}"
-    trialled = all(one.trials >= 2 and one.trials_rsd is not None for one in (pair.baseline, pair.candidate))
-    for side, one in (("baseline", pair.baseline), ("candidate", pair.candidate)):
-        if not trialled and (one.low is None or one.high is None):
-            return f"{side}: too few samples for an interval ({one.samples}; six are needed, or trials on both sides)"
     return ""
 
 
@@ -62,4 +58,6 @@ def _of_one(one: Measured) -> str:
         return f"{one.quality.value}: {_QUALITIES[one.quality]}"
     if not one.method or not one.mode:
         return "how it was timed was not filed then: measure it again"
+    if (one.trials < 2 or one.trials_rsd is None) and (one.low is None or one.high is None):
+        return f"too few samples for an interval ({one.samples}; six are needed, or trials)"
     return ""

@@ -67,6 +67,8 @@ class Measured:
     commit: str = ""
     driver: str = ""
     run_id: str = ""
+    """Of the tracker; empty for what was read from a file."""
+    result_id: str = ""
     sweep_id: str = ""
     experiment_id: str = ""
     started: int = 0

@@ -71,24 +71,31 @@ def relative_error(one: Measured) -> float:
     return math.log(one.high / one.low) / (2 * Z95)
 
 
+@dataclass(frozen=True)
+class _Side:
+    between: float
+    error: float
+    """With what the samples show."""
+    of_trials: float = 0.0
+    """The part that is estimated, from so few values that it is itself uncertain."""
+    trials: int = 1
+
+
 def _row(pair: Pair) -> tuple[float, float, float]:
-    sides = (pair.baseline, pair.candidate)
     floor = floor_of(pair.candidate.backend)
-    spreads = [_of_trials(one) for one in sides]
-    if None not in spreads:
-        first, second = (spread for spread in spreads if spread is not None)
-        error = math.hypot(first, second, floor.least / Z95)
-        parts = sum(
-            spread**4 / (one.trials - 1) for spread, one in zip((first, second), sides, strict=True)
-        )  # Welch and Satterthwaite; what is assumed has no end of freedom
-        return error, error**4 / parts if parts else math.inf, error
-    between = floor.assumed / Z95
-    error = math.hypot(*(relative_error(one) for one in sides), between)
-    return error, math.inf, between
+    sides = [_side(one, floor) for one in (pair.baseline, pair.candidate)]
+    error = math.hypot(*(side.error for side in sides))
+    # Welch and Satterthwaite; what is assumed, or comes from many samples, has no end of freedom.
+    parts = sum(side.of_trials**4 / (side.trials - 1) for side in sides if side.of_trials)
+    return error, error**4 / parts if parts else math.inf, math.hypot(*(side.between for side in sides))
 
 
-def _of_trials(one: Measured) -> float | None:
-    """Standard error of a median of trials; None without trials. It holds what the samples show, too."""
+def _side(one: Measured, floor: Floor) -> _Side:
+    """A floor is of a difference: each side has half of its variance."""
     if one.trials < 2 or one.trials_rsd is None:
-        return None
-    return (MEDIAN_OF_NORMAL if one.trials > 2 else 1.0) * one.trials_rsd / math.sqrt(one.trials)
+        between = floor.assumed / Z95 / math.sqrt(2)
+        return _Side(between, math.hypot(relative_error(one), between))
+    # The spread of trials holds what their samples show, too.
+    spread = (MEDIAN_OF_NORMAL if one.trials > 2 else 1.0) * one.trials_rsd / math.sqrt(one.trials)
+    between = math.hypot(spread, floor.least / Z95 / math.sqrt(2))
+    return _Side(between, between, spread, one.trials)

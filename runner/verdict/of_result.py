@@ -41,6 +41,7 @@ def measured(result: Result) -> Measured:
         fingerprint=str(environment.get("fingerprint") or ""),
         commit=str(environment.get("git_commit") or ""),
         driver=str(environment.get("driver") or ""),
+        result_id=result.id,
         sweep_id=result.sweep_id,
         experiment_id=result.experiment_id,
         started=_millis(result.started),
