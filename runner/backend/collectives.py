@@ -15,8 +15,8 @@ class Collectives(Protocol):
     version: str
     """``2.28.9``."""
 
-    def all_reduce(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer], count: int) -> None:
-        """Sums of ``count`` elements, on every device."""
+    def all_reduce(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer], count: int, first: int = 0) -> None:
+        """Sums of ``count`` elements of the inputs from ``first`` on, on every device."""
         ...
 
     def all_gather(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer], count: int) -> None:

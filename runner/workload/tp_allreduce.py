@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import cycle, islice, zip_longest
 
 import numpy as np
 
@@ -35,7 +35,8 @@ FLAGS = 4096
 
 class AllReduce:
     """A step is ``calls`` all-reduces; a variant whose name ends in ``_graph`` replays them, one graph for each
-    device."""
+    device. Calls sum ``turns`` payloads in turn, which lie ``apart`` elements from each other in one buffer: bytes and
+    alignment are the same for all, and what one call leaves in a mailbox is wrong for the next ones."""
 
     host_timed = False
 
@@ -46,6 +47,8 @@ class AllReduce:
         self._elements = int(symbols["n"])
         self._compute = int(symbols["compute"])
         self.units_per_step = int(symbols["calls"])
+        self._turns = [int(symbols["apart"]) * turn for turn in range(int(symbols["turns"]))]
+        """First element of the payload, call by call."""
         self._places = range(len(context.devices))
         first = context.devices[0].info
         self._bound = Bound(first.ordinal, first.backend == "cuda")
@@ -56,9 +59,12 @@ class AllReduce:
         """A second stream of each device, for what runs beside the measured one."""
         self._nccl: Collectives | None = None
         self._graphs = DeviceGraphs(context.streams)
-        meeting = [{kernel: self._meeting(kernel, place) for kernel in KERNELS} for place in self._places]
-        self._kernels = {kernel: [one[kernel] for one in meeting] for kernel in KERNELS}
-        self._sums = [self._sum(place) for place in self._places]
+        self._kernels = {
+            (kernel, turn): [self._meeting(kernel, place, turn) for place in self._places]
+            for kernel in KERNELS
+            for turn in self._turns
+        }
+        self._sums = {turn: [self._sum(place, turn) for place in self._places] for turn in self._turns}
 
     def prepare(self) -> None:
         """Nothing: pairs are tried, graphs captured and NCCL opened when a variant needs them."""
@@ -89,14 +95,18 @@ class AllReduce:
         else:
             self._once(variant)()
 
+    def _payloads(self) -> Iterator[int]:
+        """First element of the payload of every call of a step."""
+        return islice(cycle(self._turns), self.units_per_step)
+
     def _calls(self, kind: str) -> None:
         """All all-reduces. Devices take turns, so that no device's queue is full before its peers have work."""
         one = {"sequential": self._sequential, "bidirectional": self._bidirectional, NCCL: self._by_nccl}.get(kind)
-        for _ in range(self.units_per_step):
+        for turn in self._payloads():
             if one is not None:
-                one()
+                one(turn)
             else:
-                for launch in self._kernels[kind]:
+                for launch in self._kernels[kind, turn]:
                     launch.enqueue()
 
     # --- kernels
@@ -104,64 +114,63 @@ class AllReduce:
     def _own(self, name: str, place: int) -> Buffer:
         return self._context.buffers[on_device(name, place)]
 
-    def _meeting(self, kernel: str, place: int) -> BoundLaunch:
+    def _meeting(self, kernel: str, place: int, turn: int) -> BoundLaunch:
         inputs = self._boxes.table("partial") if kernel == "two_shot" else (self._own("partial", place),)
         leading = (*inputs, self._own("total", place))
-        sizes = (place, len(self._places), self._elements)
+        sizes = (turn, place, len(self._places), self._elements)
         if kernel == "one_shot":
-            return self._one_shot(place, "partial", 0, self._elements)
+            return self._one_shot(place, "partial", turn, 0, self._elements)
         return self._boxes.meeting(place, KERNELS[kernel], leading, sizes, programmatic=True)
 
-    def _one_shot(self, place: int, source: str, first: int, count: int) -> BoundLaunch:
-        """Of elements [first, first + count)."""
+    def _one_shot(self, place: int, source: str, begin: int, first: int, count: int) -> BoundLaunch:
+        """Elements [first, first + count) of the sum, from those of ``source`` that begin at ``begin``."""
         leading = (self._own(source, place), self._own("total", place))
-        sizes = (first, place, len(self._places), count, self._elements)
+        sizes = (begin, first, place, len(self._places), count, self._elements)
         return self._boxes.meeting(place, KERNELS["one_shot"], leading, sizes, programmatic=True)
 
-    def _sum(self, place: int) -> BoundLaunch:
+    def _sum(self, place: int, turn: int) -> BoundLaunch:
         own = [self._own(name, place) for name in ("partial", "landed", "total")]
-        numbers = (np.int64(place), np.int64(len(self._places)), np.int64(self._elements))
+        numbers = (np.int64(turn), np.int64(place), np.int64(len(self._places)), np.int64(self._elements))
         return self._boxes.bound(place, "sum_landed_kernel", grid(self._elements), (*own, *numbers), THREADS)
 
-    def _layer(self, place: int, names: tuple[str, str], first: int, count: int) -> BoundLaunch:
+    def _layer(self, place: int, names: tuple[str, str], turn: int, first: int, count: int) -> BoundLaunch:
         source, target = (self._own(name, place) for name in names)
-        numbers = (np.int64(first), np.int64(count), np.int64(self._compute), SCALE, OFFSET)
+        numbers = (np.int64(turn), np.int64(first), np.int64(count), np.int64(self._compute), SCALE, OFFSET)
         return self._boxes.bound(place, "layer_kernel", grid(count), (source, target, *numbers), BLOCK)
 
     # --- copies
 
-    def _sequential(self) -> None:
+    def _sequential(self, turn: int) -> None:
         """One device at a time, each behind the one before it."""
         self._crossing.everybody(self._streams, "ready")
         for place in self._places:
             if place:
                 self._crossing.after(self._streams[place], self._streams[place - 1])
-            self._gather(place)
+            self._gather(place, turn)
         self._crossing.everybody(self._streams, "read")
 
-    def _bidirectional(self) -> None:
+    def _bidirectional(self, turn: int) -> None:
         """Every payload is there before a peer copies it, and has been copied by all before the next call begins."""
         self._crossing.everybody(self._streams, "ready")
         for place in self._places:
-            self._gather(place)
+            self._gather(place, turn)
         self._crossing.everybody(self._streams, "read")
 
-    def _gather(self, place: int) -> None:
+    def _gather(self, place: int, turn: int) -> None:
         """Copies every peer's payload to this device, beginning with the next one so that links share the work."""
         count = len(self._places)
         for step in range(1, count):
             peer = (place + step) % count
-            offset = 4 * peer * self._elements
-            landed = self._own("landed", place)
-            self._streams[place].copy(landed, self._own("partial", peer), 4 * self._elements, target_offset=offset)
-        self._sums[place].enqueue()
+            landed, partial, nbytes = self._own("landed", place), self._own("partial", peer), 4 * self._elements
+            self._streams[place].copy(landed, partial, nbytes, target_offset=peer * nbytes, source_offset=4 * turn)
+        self._sums[turn][place].enqueue()
 
     def _overlapped(self, parts: tuple[str, ...] = ("exchange", "compute")) -> None:
         """The all-reduces, and on another stream of each device a layer for each of them."""
         for place in self._places:
             self._crossing.begin(self._streams[place], [self._side[place]])
         if "compute" in parts:
-            layers = [self._layer(p, ("hidden_state", "hidden_next"), 0, self._elements) for p in self._places]
+            layers = [self._layer(p, ("hidden_state", "hidden_next"), 0, 0, self._elements) for p in self._places]
             for _ in range(self.units_per_step):
                 for place, layer in enumerate(layers):
                     replace(layer, stream=self._side[place]).enqueue()
@@ -170,9 +179,9 @@ class AllReduce:
         for place in self._places:
             self._crossing.end(self._streams[place], [self._side[place]])
 
-    def _by_nccl(self) -> None:
+    def _by_nccl(self, turn: int) -> None:
         assert self._nccl is not None
-        self._nccl.all_reduce(self._boxes.each("partial"), self._boxes.each("total"), self._elements)
+        self._nccl.all_reduce(self._boxes.each("partial"), self._boxes.each("total"), self._elements, turn)
 
     # --- the decode step
 
@@ -187,11 +196,13 @@ class AllReduce:
         main = self._streams[place]
         side = self._side[place] if hidden else main
         pieces = _halves(self._elements) if hidden else [(0, self._elements)]
-        layers = [self._layer(place, ("partial", "mixed"), *piece) for piece in pieces]
-        sums = [replace(self._one_shot(place, "mixed", *piece), stream=side) for piece in pieces]
+        layers = {
+            turn: [self._layer(place, ("partial", "mixed"), turn, *piece) for piece in pieces] for turn in self._turns
+        }
+        sums = [replace(self._one_shot(place, "mixed", piece[0], *piece), stream=side) for piece in pieces]
         done: list[Event | None] = [None for _ in pieces]
-        for _ in range(self.units_per_step):
-            for half, (layer, reduced) in enumerate(zip(layers, sums, strict=True)):
+        for turn in self._payloads():
+            for half, (layer, reduced) in enumerate(zip(layers[turn], sums, strict=True)):
                 if (last := done[half]) is not None:
                     main.wait(last)
                 if "compute" in parts:
@@ -210,14 +221,12 @@ class AllReduce:
     # --- what it left, and figures
 
     def outputs(self, variant: str) -> Mapping[str, Buffer]:
-        """Asked for before a checked step: what earlier calls staged for peers is overwritten, so that reading it would
-        show. Flags and what carries them stay."""
-        symbols = self._context.plan.symbols
-        end = int(symbols["mailbox_words"]) - 4 * len(self._places) * int(symbols["pushed"])
-        poison = np.full(min(POISONED, end - FLAGS), np.nan, dtype=np.float32)
-        for stream, mailbox in zip(self._streams, self._boxes.each("mailbox"), strict=True):
-            for first in range(FLAGS, end, POISONED):
-                stream.write(mailbox, poison[: end - first], 4 * first)
+        """Asked for before a checked step: what earlier steps left for peers, or copied from them, is overwritten, so
+        that reading it would show. Meetings go on counting; a NaN is the flag of no call that comes."""
+        words = int(self._context.plan.symbols["mailbox_words"])
+        for place, stream in enumerate(self._streams):
+            _poison(stream, self._own("mailbox", place), FLAGS, words)
+            _poison(stream, self._own("landed", place), 0, len(self._places) * self._elements)
         for stream in self._streams:
             stream.synchronize()
         checks = self._context.plan.variant(variant).checks
@@ -270,6 +279,13 @@ class AllReduce:
             stream.close()
         self._side.clear()
         self._bound.close()
+
+
+def _poison(stream: Stream, buffer: Buffer, first: int, end: int) -> None:
+    """Elements [first, end) become NaN."""
+    poison = np.full(min(POISONED, end - first), np.nan, dtype=np.float32)
+    for begin in range(first, end, POISONED):
+        stream.write(buffer, poison[: end - begin], 4 * begin)
 
 
 def _halves(elements: int) -> list[tuple[int, int]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from runner.backend.host.stream import HostStream
 from runner.plan.errors import PlanError
 from runner.plan.planner import make_plan
 from runner.workload import mailboxes
+from tests.kernels import hosted as hosting
 from tests.kernels.hosted import hosted, messages
 from tests.kernels.plans import H200, SOURCES, config, plan
 
@@ -86,6 +89,46 @@ def test_a_peer_that_is_left_out_of_the_sum_is_found(monkeypatch: pytest.MonkeyP
     assert "bidirectional_allreduce_gpu0" not in outcomes["bidirectional"].message
 
 
+STAGE = "each_quad(quads, [&](long long i) { mine[i] = input[i]; });"
+ADDED = "mine[i] = sum;"
+SENT = "if (p != own) {\n                uint4* to"
+ARRIVED = "return one >> 32 == flag && two >> 32 == flag;"
+CALLS = 9
+STALE = {
+    "of the first calls": {
+        "all_reduce.cuh": {
+            STAGE: f"if ((call - 1) % {CALLS} < 2) {STAGE}",
+            ADDED: f"if ((call - 1) % {CALLS} < 1) {ADDED}",
+            SENT: SENT.replace("p != own", f"p != own && (call - 1) % {CALLS} < 2"),
+        },
+        "peers.cuh": {ARRIVED: "return one >> 32 && two >> 32;"},
+    },
+    "of the call before": {"all_reduce.cuh": {"(mailboxes.of[p]) + half + i": "(mailboxes.of[p]) + (room - half) + i"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("stale", "kernels"),
+    [("of the first calls", ["one_shot", "two_shot", "one_shot_push"]), ("of the call before", ["one_shot"])],
+)
+def test_what_peers_left_in_earlier_calls_is_found(
+    stale: str, kernels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels that take what their peers left in other calls of the same step."""
+    sources = tmp_path / "cuda_src"
+    shutil.copytree(SOURCES, sources)
+    for file, changes in STALE[stale].items():
+        text = (sources / "common" / file).read_text()
+        for right, wrong in changes.items():
+            assert text.count(right) == 1
+            text = text.replace(right, wrong)
+        (sources / "common" / file).write_text(text)
+    monkeypatch.setattr(hosting, "SOURCES", sources)
+    chosen = [*kernels, *(f"{kernel}_graph" for kernel in kernels)]
+    _, outcomes, _ = hosted("tp_allreduce", {"N": 64, "calls": CALLS, "compute": 1}, variants=chosen)
+    assert {name: outcome.status.value for name, outcome in outcomes.items()} == dict.fromkeys(chosen, "INCORRECT")
+
+
 def test_bandwidths_by_arithmetic() -> None:
     wanted = config("tp_allreduce", {"N": 8192})
     wanted.devices = list(range(4))
@@ -93,6 +136,7 @@ def test_bandwidths_by_arithmetic() -> None:
     report = made.variant("one_shot_graph").report
     assert (report["payload_bytes"], report["ranks"], report["bus_factor"]) == (32768, 4, 1.5)
     assert made.symbols["meeting_blocks"] == 8 and left_out == {}
+    assert made.buffer("partial_gpu0").dims == (8192 + 2 * 64,)
     assert made.symbols["mailbox_words"] == 4096 + 2 * 8192 + 2048 + 4 * 4 * 8192
 
 

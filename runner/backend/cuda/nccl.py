@@ -136,9 +136,9 @@ class Nccl:
     def _place(self, place: int) -> tuple[Any, int]:
         return self._communicators[place], self._streams[place].handle
 
-    def all_reduce(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer], count: int) -> None:
+    def all_reduce(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer], count: int, first: int = 0) -> None:
         def call(place: int) -> list[int]:
-            source, target = _address(inputs[place], 0, count), _address(outputs[place], 0, count)
+            source, target = _address(inputs[place], first, count), _address(outputs[place], 0, count)
             return [self._library.ncclAllReduce(source, target, count, _FLOAT32, _SUM, *self._place(place))]
 
         self._grouped("all-reduce", call)
