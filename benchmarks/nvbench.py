@@ -105,6 +105,8 @@ def measure_all(number: int, gpu: str, result: Path) -> int:
     """One process: every case by every loop, into ``result``."""
     from runner.backend.open import open_backend
     from runner.measure.flush import FUNCTION, Flusher
+    from runner.measure.sm_clock import FUNCTION as STAMP
+    from runner.measure.sm_clock import SmClock
 
     backend = open_backend("cuda")
     device = backend.open(0)
@@ -112,6 +114,7 @@ def measure_all(number: int, gpu: str, result: Path) -> int:
     stream = prepared[0].stream
     modules = prepared[0].modules
     flusher = Flusher(device, modules["flush"].function(FUNCTION), stream)
+    cycles = SmClock(device, modules["flush"].function(STAMP), stream)
     memset = MemsetFlusher(device)
     order = [TOOLS[(number + place) % len(TOOLS)] for place in range(len(TOOLS))]
     rows: list[dict[str, Any]] = []
@@ -119,7 +122,7 @@ def measure_all(number: int, gpu: str, result: Path) -> int:
         if tool == "nvbench":
             rows += by_nvbench(prepared)
         else:
-            rows += [by_runner(tool, one, flusher if tool == "runner" else memset) for one in prepared]
+            rows += [by_runner(tool, one, flusher if tool == "runner" else memset, cycles) for one in prepared]
     from runner.backend import nvml
     from runner.result import clock, commit
 
@@ -208,13 +211,13 @@ class MemsetFlusher:
         stream.fill(self._buffer, 0)
 
 
-def by_runner(tool: str, one: Prepared, flusher: Any) -> dict[str, Any]:
+def by_runner(tool: str, one: Prepared, flusher: Any, clock: Any) -> dict[str, Any]:
     from runner.measure.loop import measure
     from runner.measure.settings import MeasureSettings
 
     settings = MeasureSettings(modes=("cold",), **RULE)  # type: ignore[arg-type]
     begin = time.perf_counter()
-    (series,) = measure([one.stream], one.step, settings, host_timed=False, flush=[flusher])
+    (series,) = measure([one.stream], one.step, settings, host_timed=False, flush=[flusher], clocks=[clock])
     wall_s = time.perf_counter() - begin
     return row(tool, one.case, series.samples_us, wall_s, series.stop_reason)
 

@@ -32,10 +32,14 @@ def documents(runner: list[float], memset: list[float], theirs: list[float], wal
             for case in nvbench.CASES
             for tool, us in zip(nvbench.TOOLS, times, strict=True)
         ]
-        about: dict[str, Any] = {"device": "NVIDIA H200", "driver": "580", "cuda": "13.0", "date": "2026-01-02T03:04:05Z"}
-        found.append(
-            {"about": {**about, "state": {"sm_clock_mhz": 1980}, "commit": "abc", "dirty": False}, "rows": rows}
-        )
+        about = {
+            "device": "NVIDIA H200",
+            "driver": "580",
+            "cuda": "13.0",
+            "date": "2026-01-02T03:04:05Z",
+            "commit": "abc",
+        }
+        found.append({"about": about | {"state": {"sm_clock_mhz": 1980}, "dirty": False}, "rows": rows})
     return found
 
 

@@ -68,21 +68,23 @@ CONTEXTS = (4096, 8192, 16384)
 
 
 @pytest.mark.parametrize(
-    ("times", "code", "line"),
+    ("times", "code", "answer", "sure", "perhaps"),
     [
-        ((100, 100.5, 97), 0, "gate: open: experiments slower by more than 3 %: 0 for sure, 0 perhaps, of 3; it closes at 2"),
-        ((110, 100, 100), 0, "gate: open: experiments slower by more than 3 %: 1 for sure, 0 perhaps, of 3; it closes at 2"),
-        ((110, 120, 100), 3, "gate: closed: experiments slower by more than 3 %: 2 for sure, 0 perhaps, of 3; it closes at 2"),
-        ((110, 103, 100), 4, "gate: undecided: experiments slower by more than 3 %: 1 for sure, 1 perhaps, of 3; it closes at 2;"),
+        ((100, 100.5, 97), 0, "open", 0, 0),
+        ((110, 100, 100), 0, "open", 1, 0),
+        ((110, 120, 100), 3, "closed", 2, 0),
+        ((110, 103, 100), 4, "undecided", 1, 1),
     ],
-)  # fmt: skip
+)
 def test_the_code_follows_from_how_many_are_slower(
-    times: tuple[float, ...], code: int, line: str, location: Location, tmp_path: Path
+    times: tuple[float, ...], code: int, answer: str, sure: int, perhaps: int, location: Location, tmp_path: Path
 ) -> None:
     standards(location, tmp_path / "then", *(timed(context, 100) for context in CONTEXTS))
     now = [timed(context, time) for context, time in zip(CONTEXTS, times, strict=True)]
     found, said = held(location, tmp_path / "now", *now)
-    assert (found, said.splitlines()[-1][: len(line)]) == (code, line)
+    counted = f"{sure} for sure, {perhaps} perhaps, of 3; it closes at 2"
+    assert said.splitlines()[-1].startswith(f"gate: {answer}: experiments slower by more than 3 %: {counted}")
+    assert found == code
     assert "baseline  the standards" in said
 
 
