@@ -20,3 +20,11 @@ class Filed:
     """The tracker's own: ``RUNNING``, ``FINISHED``, ``FAILED``, ``KILLED``."""
     artifacts: str = ""
     """Where its files lie."""
+
+
+@dataclass(frozen=True)
+class Only:
+    """What is asked of runs whose other tags and metrics nobody looks at; parameters are always there."""
+
+    tags: tuple[str, ...]
+    metrics: tuple[str, ...]

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import contextlib
 
-from runner.record.filed import Filed
+from runner.record.filed import Filed, Only
 from runner.record.removal import local_folder
 from runner.result import document
 from runner.result.document import DocumentError
 from runner.result.model import Quality, Status
 from runner.verdict import of_result
 from runner.verdict.model import Measured
+
+LOOKED_AT = Only(
+    tags=(
+        *("kind", "status", "quality", "time_method", "time_mode", "flags", "device_name", "message", "fingerprint"),
+        *("git_commit", "driver", "result_id", "sweep_id", "experiment_id", "overrides"),
+    ),
+    metrics=of_result.METRICS,
+)
+"""All that ``of_run`` asks of a run."""
 
 
 def of_run(run: Filed) -> Measured | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from runner.record import probe, tables
-from runner.record.filed import Filed
+from runner.record.filed import Filed, Only
 from runner.record.location import Location, TrackingUnavailable
 from runner.record.mlflow_store import MlflowStore
 from runner.record.selection import Selection
@@ -17,10 +17,11 @@ def exists(location: Location) -> bool:
     return location.kind != "sqlite" or location.database.is_file()
 
 
-def runs(location: Location, selection: Selection) -> Iterator[list[Filed]]:
+def runs(location: Location, selection: Selection, only: Only | None = None) -> Iterator[list[Filed]]:
     """The runs that are meant, in batches. By start and run id, the oldest first, however many questions to the store
     that takes: a server is asked for several values one by one.
 
+    ``only`` spares a database what is not looked at; a server gives everything.
     Nothing where a SQLite file does not exist; it is not made. Raises ``TrackingUnavailable``.
     """
     if not exists(location):
@@ -30,7 +31,7 @@ def runs(location: Location, selection: Selection) -> Iterator[list[Filed]]:
         return
     probe.check_readable(location)
     try:
-        yield from tables.runs(location, selection)
+        yield from tables.runs(location, selection, only)
     except Exception as error:  # each database's driver raises its own kinds
         raise TrackingUnavailable(probe.explain(location, error)) from None
 

@@ -21,7 +21,7 @@ from runner.record import exported, fields, reading
 from runner.record.columns import form_of
 from runner.record.filed import Filed
 from runner.record.location import Location
-from runner.record.measured import of_run
+from runner.record.measured import LOOKED_AT, of_run
 from runner.record.selection import Selection, select
 from runner.report.comparison import load
 from runner.result.commit import commit_of
@@ -110,7 +110,7 @@ def _meant(form: str, value: str, also: Selection) -> Selection:
 
 
 def _of_store(location: Location, wanted: Selection) -> Iterator[Measured]:
-    for batch in reading.runs(location, wanted):
+    for batch in reading.runs(location, wanted, LOOKED_AT):
         yield from _measured(batch)
 
 

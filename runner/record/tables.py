@@ -4,10 +4,10 @@ anew for every page, and begins with seconds of imports. Nothing is written here
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runner.record.filed import Filed
+from runner.record.filed import Filed, Only
 from runner.record.location import Location
 from runner.record.selection import COMMIT, Selection
 
@@ -21,10 +21,14 @@ MOST_VALUES = 200
 what a query can hold, and asking in parts would read the same rows for each part."""
 
 
-def runs(location: Location, selection: Selection) -> Iterator[list[Filed]]:
-    """The runs that are meant, in batches, by start and run id. Raises whatever SQLAlchemy raises."""
+def runs(location: Location, selection: Selection, only: Only | None = None) -> Iterator[list[Filed]]:
+    """The runs that are meant, in batches, by start and run id; with ``only`` these tags and metrics, beside those that
+    the selection looks at. Raises whatever SQLAlchemy raises."""
     import sqlalchemy
 
+    wanted: dict[str, Sequence[str]] = {}
+    if only is not None:
+        wanted = {"tags": [*only.tags, *selection.tags, COMMIT], "latest_metrics": only.metrics}
     engine = sqlalchemy.create_engine(location.uri, poolclass=sqlalchemy.NullPool)
     with engine.connect() as connection:
         rows = connection.execute(_chosen(selection)).all()
@@ -32,7 +36,7 @@ def runs(location: Location, selection: Selection) -> Iterator[list[Filed]]:
             kept = _having(connection, table, key, frozenset(values))
             rows = [row for row in rows if row.run_uuid in kept]
         for first in range(0, len(rows), BATCH):
-            batch = [run for run in _filed(connection, rows[first : first + BATCH]) if selection.holds(run)]
+            batch = [run for run in _filed(connection, rows[first : first + BATCH], wanted) if selection.holds(run)]
             if batch:
                 yield batch
 
@@ -106,8 +110,8 @@ def _having(connection: Connection, table: str, key: str, values: frozenset[str]
     return {run_id for run_id, value in found if value in values}
 
 
-def _filed(connection: Connection, rows: Sequence[Any]) -> list[Filed]:
-    """One batch with all its values."""
+def _filed(connection: Connection, rows: Sequence[Any], wanted: Mapping[str, Sequence[str]]) -> list[Filed]:
+    """One batch with its values: of a table in ``wanted`` these keys, of another all."""
     ids = [row.run_uuid for row in rows]
     made = {
         row.run_uuid: Filed(
@@ -116,20 +120,22 @@ def _filed(connection: Connection, rows: Sequence[Any]) -> list[Filed]:
         )
         for row in rows
     }  # fmt: skip
-    for run_id, key, value in _all_values(connection, "params", ids):
+    for run_id, key, value in _all_values(connection, "params", ids, wanted.get("params")):
         made[run_id].params[key] = value
-    for run_id, key, value in _all_values(connection, "tags", ids):
+    for run_id, key, value in _all_values(connection, "tags", ids, wanted.get("tags")):
         made[run_id].tags[key] = value
-    for run_id, key, value in _all_values(connection, "latest_metrics", ids):
+    for run_id, key, value in _all_values(connection, "latest_metrics", ids, wanted.get("latest_metrics")):
         made[run_id].metrics[key] = value
     return list(made.values())
 
 
-def _all_values(connection: Connection, table: str, ids: Sequence[str]) -> Any:
+def _all_values(connection: Connection, table: str, ids: Sequence[str], keys: Sequence[str] | None) -> Any:
     import sqlalchemy
 
     one = _values(table)
     query = sqlalchemy.select(one.c.run_uuid, one.c.key, one.c.value).where(one.c.run_uuid.in_(ids))
+    if keys is not None:
+        query = query.where(one.c.key.in_(keys))
     if table == "latest_metrics":
         query = query.where(sqlalchemy.column("is_nan", sqlalchemy.Boolean).is_(False))  # its value is then a 0
-    return connection.execute(query)
+    return connection.execute(query).all()  # row by row takes three times as long

@@ -10,7 +10,8 @@ def adjusted(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """p-values after Benjamini and Hochberg (1995): rejecting those of at most alpha keeps the expected share of
     false ones among the rejected below alpha.
 
-    What ``scipy.stats.false_discovery_control`` gives; importing that costs three seconds, more than the comparison.
+    What ``scipy.stats.false_discovery_control`` gives; importing that costs more than the
+    judgement of 10,000 experiments.
 
     >>> adjusted(np.array([0.01, 0.04, 0.03])).round(3).tolist()
     [0.03, 0.04, 0.04]

@@ -11,6 +11,20 @@ from runner.result.model import Result
 from runner.result.names import plain
 from runner.verdict.model import PLACES, Configuration, Measured
 
+_FIGURES = {
+    "time_us": "time_us",
+    "low": "time_us_low",
+    "high": "time_us_high",
+    "samples": "samples",
+    "trials": "trials",
+    "trials_rsd": "time_us_trials_rsd",
+    "sm_clock_mhz": "sm_clock_mhz",
+    "bytes_moved": "bytes_moved",
+    "flops": "flops",
+}
+METRICS = tuple(_FIGURES.values())
+"""All that a judgement looks at."""
+
 
 def configuration(params: Mapping[str, Any]) -> Configuration:
     """What was measured, of all parameters of a run: where it ran is left out, and so is what has no value."""
@@ -51,17 +65,8 @@ def measured(result: Result) -> Measured:
 
 def figures(metrics: Mapping[str, float]) -> dict[str, Any]:
     """The fields of ``Measured`` that come from metrics, wherever these were kept."""
-    return {
-        "time_us": metrics.get("time_us"),
-        "low": metrics.get("time_us_low"),
-        "high": metrics.get("time_us_high"),
-        "samples": int(metrics.get("samples", 0)),
-        "trials": int(metrics.get("trials", 1)),
-        "trials_rsd": metrics.get("time_us_trials_rsd"),
-        "sm_clock_mhz": metrics.get("sm_clock_mhz"),
-        "bytes_moved": metrics.get("bytes_moved"),
-        "flops": metrics.get("flops"),
-    }
+    found: dict[str, Any] = {field: metrics.get(name) for field, name in _FIGURES.items()}
+    return found | {"samples": int(found["samples"] or 0), "trials": int(found["trials"] or 1)}
 
 
 def _millis(iso: str) -> int:
