@@ -305,6 +305,7 @@ def write_report(folder: Path) -> None:
     lines = ["| " + " | ".join(cells) + " |" for cells in table]
     text = (folder / "about.md").read_text(encoding="utf-8")
     page = text.replace("<facts>", "\n".join(facts)).replace("<table>", "\n".join(lines))
+    page = page.replace("<compared>", _compared(folder / "compare.csv"))
     (folder / "README.md").write_text(page, encoding="utf-8")
     _plot(rows, folder / "store.png")
 
@@ -325,6 +326,20 @@ SHOWN = (
     ("database, MiB", "database_mib", 1.0),
 )
 """Heading, column and factor of what the page shows."""
+
+
+def _compared(path: Path) -> str:
+    """A table of what ``benchmarks/compare.py`` has measured, each row with its own date and commit."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    head = ["experiments", "compare, s (CPU)", "s (wall)", "MiB", "with filing, s (CPU)", "s (wall)", "date", "commit"]
+    keys = ("compare_cpu_s", "compare_s", "compare_mib", "filed_cpu_s", "filed_s", "date", "commit")
+    table = [
+        head,
+        ["---:"] * len(head),
+        *([f"{int(row['experiments']):,}", *(row[key] for key in keys)] for row in rows),
+    ]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in table)
 
 
 def _shown(row: dict[str, str], column: str, factor: float) -> str:

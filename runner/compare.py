@@ -85,7 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_comparison(comparison, Terminal(highlight=False))
         if asked.remeasure and comparison.counts[Verdict.AMBIGUOUS]:
             comparison = _remeasured(asked, then, now, comparison)
-            print_comparison(comparison, Terminal(highlight=False))
         _write(asked, comparison)
     except (ValueError, ConfigError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -123,9 +122,14 @@ def _remeasured(asked: Asked, then: Side, now: Side, comparison: Comparison) -> 
     from runner import remeasure  # the whole of the runner, only where something is run
 
     unclear = remeasure.unclear(comparison)
+    if not unclear:
+        print("measuring the candidate again would not help: it is the baseline that cannot be believed")
+        return comparison
     more = remeasure.again(unclear, asked.location, asked.uri, asked.yes, asked.command)
     words = f"{now.words} and {len(unclear)} measured again"
-    return compare(then, Side(words, (*now.runs, *more)), asked.rules)
+    found = compare(then, Side(words, (*now.runs, *more)), asked.rules)
+    print_comparison(found, Terminal(highlight=False))
+    return found
 
 
 def exit_code(comparison: Comparison) -> int:

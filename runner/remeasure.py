@@ -8,13 +8,18 @@ from runner.execute.rerun import rerun
 from runner.exit_codes import REFUSED
 from runner.record import originals
 from runner.record.location import Location
+from runner.verdict.doubt import of_one
 from runner.verdict.model import Comparison, Measured, Verdict
 from runner.verdict.of_result import measured
 
 
 def unclear(comparison: Comparison) -> list[Measured]:
-    """The candidates whose verdict is AMBIGUOUS."""
-    return [one.pair.candidate for one in comparison.judged if one.verdict is Verdict.AMBIGUOUS]
+    """The candidates whose verdict is AMBIGUOUS, and not for their baseline, which no new candidate makes clearer."""
+    return [
+        one.pair.candidate
+        for one in comparison.judged
+        if one.verdict is Verdict.AMBIGUOUS and not of_one(one.pair.baseline)
+    ]
 
 
 def again(runs: Sequence[Measured], location: Location, uri: str, yes: bool, line: str) -> list[Measured]:

@@ -152,6 +152,14 @@ def test_nothing_is_measured_again_where_all_is_clear(spool: Spool, monkeypatch:
     assert run(f"baseline={spool('then')}", f"candidate={spool('now', 1.05)}", "remeasure=true") == 3
 
 
+def test_nothing_is_measured_again_for_a_baseline_that_cannot_be_believed(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(remeasure, "rerun", lambda *_: pytest.fail("it would not help"))
+    assert run(f"baseline={spool('then', flags=['drift'])}", f"candidate={spool('now')}", "remeasure=true") == 4
+    assert "it is the baseline that cannot be believed" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

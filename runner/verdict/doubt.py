@@ -45,12 +45,13 @@ def obstacle(pair: Pair, rules: Rules) -> str:
 def doubt(pair: Pair) -> str:
     """Why a comparable pair cannot be judged; empty when it can."""
     for side, one in (("baseline", pair.baseline), ("candidate", pair.candidate)):
-        if reason := _of_one(one):
+        if reason := of_one(one):
             return f"{side}: {reason}"
     return ""
 
 
-def _of_one(one: Measured) -> str:
+def of_one(one: Measured) -> str:
+    """Why a measurement cannot be believed; empty when it can."""
     for flag in one.flags:
         if flag in _FLAGS:
             return f"{flag}: {_FLAGS[flag]}"

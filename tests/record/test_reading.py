@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.record import reading, tables
-from runner.record.filed import Filed
+from runner.record.filed import Filed, Only
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.selection import Selection
@@ -52,6 +52,15 @@ def test_tables_and_client_find_the_same(
     assert [run.run_id for run in read] == [filled[index] for index in expected]
     asked = found(store.search(selection))
     assert asked == read
+
+
+def test_what_nobody_looks_at_is_left_out(location: Location, filled: list[str]) -> None:
+    chosen = Selection(commits=("bbbb",), tags={"status": ("PASSED",)})
+    read = found(reading.runs(location, chosen, Only(tags=("fingerprint",), metrics=("time_us",))))
+    whole = found(reading.runs(location, chosen))
+    assert [run.run_id for run in read] == [filled[3], filled[5]]
+    assert set(read[0].tags) == {"fingerprint", "status", "git_commit"} and set(read[0].metrics) == {"time_us"}
+    assert [run.params for run in read] == [run.params for run in whole]
 
 
 def test_a_part_of_time(location: Location, filled: list[str]) -> None:

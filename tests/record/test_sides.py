@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from runner import export
-from runner.record import sides
+from runner.record import reading, sides
 from runner.record.filed import Filed
 from runner.record.location import Location
-from runner.record.measured import of_run
+from runner.record.measured import LOOKED_AT, of_run
 from runner.record.mlflow_store import MlflowStore
 from runner.record.selection import Selection, select
 from runner.record.sides import Side
@@ -142,6 +142,16 @@ def test_store_table_and_document_say_the_same(
     (of_file,) = read(str(tmp_path / "one")).runs
     assert of_table == of_store
     assert dataclasses.replace(of_store, run_id="") == of_file == of_result.measured(one)
+
+
+def test_all_that_is_looked_at_is_asked_for(location: Location, store: MlflowStore, tmp_path: Path) -> None:
+    one = made(0, flags=["drift"], message="row 3")
+    one.metrics |= {"trials": 3.0, "time_us_trials_rsd": 0.01, "sm_clock_mhz": 1980.0}
+    one.environment |= {"fingerprint": "f" * 64}
+    (folder,) = spooled(tmp_path / "one", [one])
+    run_id = store.file(one, folder)
+    ((less,),) = reading.runs(location, Selection(runs=(run_id,)), LOOKED_AT)
+    assert of_run(less) == of_run(store.run(run_id))
 
 
 def test_files_are_narrowed_as_runs_are(tmp_path: Path, read: Callable[..., Side]) -> None:
