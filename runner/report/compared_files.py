@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,20 @@ def write_files(comparison: Comparison, folder: Path) -> list[Path]:
     """The paths; without the plot where there is nothing to draw. Raises ``DocumentError``."""
     written = [folder / "table.md", folder / "comparison.json"]
     write_text(written[0], markdown_of(comparison, most=EVERY))
-    write_text(written[1], json.dumps(document(comparison), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(written[1], _json(document(comparison)))
     if write_plot(comparison, folder / "comparison.png"):
         written.append(folder / "comparison.png")
     return written
+
+
+def _json(values: dict[str, Any]) -> str:
+    """A line for each key and each entry of a list: ``indent=`` would take seconds for thousands of pairs."""
+    plain = functools.partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    lines = []
+    for key, value in values.items():
+        text = "[\n" + ",\n".join(map(plain, value)) + "\n]" if isinstance(value, list) and value else plain(value)
+        lines.append(f"{plain(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def document(comparison: Comparison) -> dict[str, Any]:
