@@ -19,6 +19,7 @@ from runner.record.location import Location, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.result.model import Quality, Result, Series, Status
 from runner.verdict.model import Judged, Measured, Pair, Verdict
+from tests.execute.test_sweep import run
 from tests.record.conftest import spooled
 from tests.synthetic import ENVIRONMENT, result
 
@@ -156,3 +157,15 @@ def test_variants_of_one_experiment_are_one() -> None:
         judged("c", 0.01, 0.02, Verdict.SLOWER),
     ]
     assert gate.count(pairs, 0.03) == Counts(slow=1, unclear=1, fast=1)
+
+
+def test_a_command_ends_with_what_its_gate_says_unless_something_failed(tmp_path: Path, new_store: str) -> None:
+    words = ("kernel=faulty", "gpu=host", "measure=quick", "measure.host.max_time_s=0.1", f"tracking.uri={new_store}")
+    done = run(tmp_path, *words, "study.gate.max_slowdown=3%", "kernel.params.fault=0")
+    assert done.returncode == 5, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("gate: not held: nothing compares with a standard for "), "filed first, then held"
+    done = run(tmp_path, *words, "study.gate.max_slowdown=3%", "kernel.params.fault=0,3", "-m")
+    assert done.returncode == 1 and "gate: not held" in done.stdout
+    done = run(tmp_path, *words, "study.gate.max_slowdown=fast", "kernel.params.fault=0")
+    assert done.returncode == 2 and done.stderr.startswith("error: study.gate.max_slowdown=fast: must be")

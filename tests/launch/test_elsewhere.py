@@ -300,3 +300,19 @@ def test_resume_counts_what_all_jobs_found(tmp_path: Path, capsys: pytest.Captur
     assert elsewhere.run(made, (), SWEEP_ID, tmp_path, Scripted([lambda: answers])) == 0
     assert "4 results are there already, 0 are left to run" in capsys.readouterr().out
     assert not spool.sweeps(tmp_path)
+
+
+@pytest.mark.parametrize(("lost", "code"), [(False, 5), (True, 1)])
+def test_a_gate_is_held_once_for_the_sweep_and_what_was_lost_counts_first(
+    lost: bool, code: int, tmp_path: Path, new_store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = points(tmp_path, 2)
+    for point in made:
+        point.config.study.gate.max_slowdown = "3%"
+        point.config.tracking.enabled, point.config.tracking.uri = True, new_store
+        leave(point, "fp32", "fp16")
+    last = Ended(made[1], None, "job 1 was lost") if lost else passed(made[1])
+    assert elsewhere.run(made, (), SWEEP_ID, tmp_path, Scripted([lambda: [passed(made[0]), last]])) == code
+    said = capsys.readouterr().out
+    assert said.count("gate: not held: nothing compares with a standard for ") == 1
+    assert f"python -m runner.baseline set sweep={SWEEP_ID} uri={new_store}" in said
