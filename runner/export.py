@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         streams.silence()
         return PASSED
     except (TrackingUnavailable, OSError) as error:
-        print(f"error: {_line(error)}", file=sys.stderr)
+        print(f"error: {_line(error, path)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted; nothing was written", file=sys.stderr)
@@ -93,9 +93,9 @@ def write(table: Table, path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _line(error: Exception) -> str:
+def _line(error: Exception, path: Path | None) -> str:
     if isinstance(error, OSError) and not isinstance(error, TrackingUnavailable):
-        return f"cannot write {error.filename or 'the table'}: {error.strerror or error}"
+        return f"{f'out={path}' if path else 'the table'} cannot be written: {error.strerror or error}"
     return str(error)
 
 

@@ -74,7 +74,11 @@ def test_without_a_file_it_is_csv_on_standard_output(uri: str, repository: Path)
         (["kernl=x"], 2, "did you mean 'kernel'?"),
         (["uri=ftp://x"], 2, "cannot be used; allowed: sqlite:///<file>"),
         (["kernel=sync"], 1, "is meant by that; nothing was written"),
-        (["out=/no/such/folder/a.csv"], 1, "error: cannot write /no/such/folder/"),
+        (
+            ["out=/no/such/folder/a.csv"],
+            1,
+            "error: out=/no/such/folder/a.csv cannot be written: No such file or directory",
+        ),
         (["out=a.csv", "uri=sqlite:////no/such.db"], 1, "there is no store at sqlite:////no/such.db"),
     ],
 )

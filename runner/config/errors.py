@@ -147,7 +147,9 @@ def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: ValidationError) -
         return _first_line(cause)
     kind = node._metadata.ref_type
     if isinstance(node, ListConfig) or get_origin(kind) is list or kind is list:
-        return f"must be a list, e.g. {key}=[{value}]" if not isinstance(value, list) else _first_line(cause)
+        if isinstance(value, list):
+            return _first_line(cause)
+        return "must be a list, not null" if value is None else f"must be a list, e.g. {key}=[{value}]"
     if value is None:
         return f"must be {_EXPECTED.get(kind, 'given')}, not null"
     expected = _EXPECTED.get(kind)

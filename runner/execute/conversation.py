@@ -36,13 +36,14 @@ class Job:
     """The driver holds the devices' locks itself."""
 
 
-def ask_devices(pool: WorkerPool, key: WorkerKey) -> list[DeviceInfo]:
-    """What the devices say about themselves. Raises ``WorkerDied`` with the backend's own message."""
+def ask_devices(pool: WorkerPool, key: WorkerKey, option: str = "devices") -> list[DeviceInfo]:
+    """What the devices say about themselves. Raises ``WorkerDied`` with the backend's own message, after the ``option``
+    that chose them."""
     worker = pool.get(key)
     worker.send("hello", devices=list(key.devices))
     message = worker.receive(HELLO_S)
     if message["kind"] == "failed":
-        raise WorkerDied(message["message"], "")
+        raise WorkerDied(f"{option}={list(key.devices)}: {message['message']}", "")
     return [DeviceInfo(**info) for info in message["devices"]]
 
 

@@ -130,7 +130,7 @@ class SideBySide:
             else:
                 pool = WorkerPool()
                 try:
-                    infos = tuple(ask_devices(pool, key))
+                    infos = tuple(ask_devices(pool, key, OPTION))
                 finally:
                     pool.close()
             self._infos[key] = dict(zip(self.devices, infos, strict=True))
@@ -154,7 +154,7 @@ def _needed(experiment: Experiment) -> int:
 
 def choose(given: Sequence[int] | None, on_host: bool) -> tuple[int, ...]:
     """The devices of ``hydra/launcher=gpus``: those given, else every GPU that this process may use, else the CPU as
-    one. ``on_host``: all experiments run on the CPU, where any number of virtual devices is there.
+    one. ``on_host``: all experiments run on the CPU, whose virtual devices are counted where they are opened.
     Raises ``PlanError``."""
     there = [] if on_host else [state.index for state in detect()]
     if given is None:

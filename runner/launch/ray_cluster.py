@@ -147,7 +147,7 @@ class RayCluster:
             self._ray = None
             raise ConfigError(f"{where}: the Ray that was started there does not answer within {JOIN_S:g} s")
         if failed:
-            said = " ".join(str(failed[0]).split()[:40])
+            said = " ".join(str(failed[0]).split()[:40]).rstrip(".")
             started = "; one is started with ray start --head" if address == "auto" else ""
             raise ConfigError(f"{where}: no Ray can be joined there: {said}{started}") from failed[0]
 

@@ -169,6 +169,13 @@ class SlurmCluster:
             raise ConfigError(
                 f"hydra.launcher.timeout_min={self.settings.timeout_min}: partition {name} allows {one.limit_min:g}"
             )
+        asked_mb = _megabytes(self.settings.mem_gb or 0)
+        for key, value, asked, most, there in (
+            ("cpus_per_task", self.settings.cpus_per_task, self.settings.cpus_per_task or 0, one.cpus, f"{one.cpus}"),
+            ("mem_gb", self.settings.mem_gb, asked_mb, one.memory_mb, f"{one.memory_mb / 1024:.4g}"),
+        ):
+            if 0 < most < asked:  # sbatch may take it, and then it waits for ever
+                raise ConfigError(f"hydra.launcher.{key}={value}: no node of partition {name} has more than {there}")
         for kind, members in kinds.items():
             config = members[0].config
             if kind.feature.replace("_", "").isalnum() and kind.feature not in one.features:
@@ -198,8 +205,10 @@ class SlurmCluster:
                 submitted = [executor.submit(jobs[0])] if len(jobs) == 1 else executor.submit_array(jobs)
         except (RuntimeError, ValueError) as error:
             reason = slurm_client.last_line(said.getvalue() or str(error))
-            asked = ", ".join(f"{key}={value}" for key, value in self._asked_for(kind).items())
-            raise ConfigError(f"hydra/launcher=slurm: sbatch refuses the jobs ({asked}): {reason}") from error
+            options = self._asked_for(kind) | (self.settings.sbatch or {})
+            asked = ", ".join(f"{key}={value}" for key, value in options.items())
+            which = f"the jobs ({asked})" if asked else "the jobs"
+            raise ConfigError(f"hydra/launcher=slurm: sbatch refuses {which}: {reason}") from error
         for point, job in zip(points, submitted, strict=True):
             self._tasks[job.job_id] = _Task(point, job.paths.stdout)
 
@@ -212,6 +221,7 @@ class SlurmCluster:
             "gres": kind.gres,
             "constraint": kind.feature,
             "cpus_per_task": chosen.cpus_per_task,
+            "mem": f"{_megabytes(chosen.mem_gb)}MB" if chosen.mem_gb is not None else None,
         }
         return {key: value for key, value in values.items() if value}
 
@@ -228,8 +238,6 @@ class SlurmCluster:
             # Put back into the queue when a node fails or the job is pre-empted; and no accounting key of submitit's.
             "additional_parameters": {"requeue": True, "wckey": "", **(chosen.sbatch or {})},
         }
-        if chosen.mem_gb is not None:
-            values["mem"] = f"{int(chosen.mem_gb * 1024)}MB"
         if chosen.exclusive:
             values["exclusive"] = True
         return values
@@ -315,6 +323,10 @@ class SlurmCluster:
 
 
 ENDED_OR_UNKNOWN = slurm_client.ENDED | {"UNKNOWN"}
+
+
+def _megabytes(gigabytes: float) -> int:
+    return int(gigabytes * 1024)
 
 
 def _said(log: Path) -> str:

@@ -29,7 +29,9 @@ class Partition:
     default: bool = False
     features: set[str] = field(default_factory=set)
     gpus: int = 0
-    """Of the node that has most."""
+    cpus: int = 0
+    memory_mb: int = 0
+    """Each of the node that has most."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +57,28 @@ def ask(*command: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line of an error, without the command that said it."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The last line of an error that says something, without the command that said it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith('Try "')]
     return re.sub(r"^\w+: (error: )?(Batch job submission failed: )?", "", lines[-1]) if lines else ""
 
 
 def partitions() -> dict[str, Partition]:
     """By name. Raises ``SlurmError``."""
     found: dict[str, Partition] = {}
-    for line in ask("sinfo", "--noheader", "--format=%P|%l|%f|%G").splitlines():
-        name, limit, features, gres = (line.split("|") + [""] * 4)[:4]
+    for line in ask("sinfo", "--noheader", "--exact", "--format=%P|%l|%f|%G|%c|%m").splitlines():
+        name, limit, features, gres, cpus, memory = (line.split("|") + [""] * 6)[:6]
         one = found.setdefault(name.rstrip("*"), Partition())
         one.default = name.endswith("*")
         one.limit_min = minutes(limit)
         one.features |= {part for part in features.split(",") if part and part != "(null)"}
         one.gpus = max(one.gpus, gpus(gres))
+        one.cpus, one.memory_mb = max(one.cpus, _whole(cpus)), max(one.memory_mb, _whole(memory))
     return found
+
+
+def _whole(count: str) -> int:
+    """0 where it is no number."""
+    return int(count) if count.isdigit() else 0
 
 
 def gpus(gres: str) -> int:

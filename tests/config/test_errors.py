@@ -35,6 +35,7 @@ SLIPS = [
     ("timeout_s=long", "timeout_s=long: must be a number"),
     ("variants=fp32", "variants=fp32: must be a list, e.g. variants=[fp32]"),
     ("devices=0", "devices=0: must be a list, e.g. devices=[0]"),
+    ("devices=null", "devices=null: must be a list, not null"),
     ("devices=[a]", "devices=[a]:"),
     ("+shape.foo=1", "'foo' is not one of its keys; known: name, batch"),
     ("+foo=1", "nothing can be added to the root"),

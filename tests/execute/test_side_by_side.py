@@ -32,7 +32,9 @@ def experiment(number: int, devices: int = 1) -> Experiment:
 @pytest.fixture
 def two(monkeypatch: pytest.MonkeyPatch) -> SideBySide:
     """Two devices, described without a worker."""
-    monkeypatch.setattr(side_by_side, "ask_devices", lambda pool, key: [device_info(number) for number in key.devices])
+    monkeypatch.setattr(
+        side_by_side, "ask_devices", lambda pool, key, option: [device_info(number) for number in key.devices]
+    )
     return SideBySide((0, 1))
 
 
@@ -140,7 +142,7 @@ def test_more_devices_than_there_are_is_refused(two: SideBySide) -> None:
 
 
 def test_gpus_that_differ_are_refused(two: SideBySide, monkeypatch: pytest.MonkeyPatch) -> None:
-    def described(pool: object, key: object) -> list[DeviceInfo]:
+    def described(pool: object, key: object, option: str) -> list[DeviceInfo]:
         return [device_info(0), replace(device_info(1), name="another")]
 
     monkeypatch.setattr(side_by_side, "ask_devices", described)

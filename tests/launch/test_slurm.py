@@ -99,7 +99,19 @@ def test_a_named_gpu_leads_to_nodes_that_have_it(slurm: SlurmHere, tmp_path: Pat
         (("gpu=auto", "devices=[0,1,2]"), "devices=[0, 1, 2]: 3 GPUs asked, and no node of partition test has more"),
         (("gpu=auto", "devices=[1]"), "devices=[1]: a job counts the devices that it is given from 0; write devices"),
         (("gpu=b200",), "gpu=b200: no node of partition test has the feature b200 (there are a100_80_sxm, h100_sxm)"),
-        (("hydra.launcher.sbatch={reservation: no}",), "hydra/launcher=slurm: sbatch refuses the jobs"),
+        (
+            ("hydra.launcher.cpus_per_task=3",),
+            "hydra.launcher.cpus_per_task=3: no node of partition test has more than 2",
+        ),
+        (("hydra.launcher.mem_gb=2.5",), "hydra.launcher.mem_gb=2.5: no node of partition test has more than 1.953"),
+        (
+            ("hydra.launcher.sbatch={reservation: no}",),
+            "hydra/launcher=slurm: sbatch refuses the jobs (reservation=no)",
+        ),
+        (
+            ("hydra.launcher.sbatch={foo: 1}",),
+            "hydra/launcher=slurm: sbatch refuses the jobs (foo=1): unrecognized option",
+        ),
         (("hydra.launcher.gres=gpu:v100", "gpu=auto"), "hydra/launcher=slurm: sbatch refuses the jobs (gres=gpu:v100"),
     ],
 )

@@ -39,11 +39,16 @@ def answering(monkeypatch: pytest.MonkeyPatch, output: str = "", error: str = ""
 
 
 def test_partitions_with_all_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, "test*|1:00:00|a100,ib|gpu:2\ntest*|1:00:00|h100|gpu:h100:8\nlong|infinite|(null)|(null)\n")
+    answering(
+        monkeypatch,
+        "test*|1:00:00|a100,ib|gpu:2|64|1000\ntest*|1:00:00|h100|gpu:h100:8|32|2000\nlong|infinite|(null)|(null)|8|n/a\n",
+    )
     found = slurm_client.partitions()
     assert found["test"].default and not found["long"].default
     assert found["test"].features == {"a100", "ib", "h100"} and found["test"].gpus == 8
     assert (found["test"].limit_min, found["long"].limit_min) == (60, None)
+    assert (found["test"].cpus, found["test"].memory_mb) == (64, 2000)
+    assert (found["long"].cpus, found["long"].memory_mb) == (8, 0)
 
 
 def test_states_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +76,11 @@ def test_a_controller_that_is_away_is_no_state(monkeypatch: pytest.MonkeyPatch) 
 def test_an_error_is_its_last_line() -> None:
     text = "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Invalid name\n"
     assert slurm_client.last_line(text) == "Invalid name"
+
+
+def test_the_advice_that_follows_an_error_is_not_the_error() -> None:
+    text = "sbatch: unrecognized option '--foo=1'\nTry \"sbatch --help\" for more information\n"
+    assert slurm_client.last_line(text) == "unrecognized option '--foo=1'"
 
 
 def test_a_machine_without_slurm(monkeypatch: pytest.MonkeyPatch) -> None:

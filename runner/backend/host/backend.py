@@ -44,8 +44,8 @@ class HostBackend:
         """The device ``ordinal``; the same object until it is closed. Raises ``BackendError``."""
         if not 0 <= ordinal < self._count:
             raise BackendError(
-                f"no host device {ordinal}: there are {self._count} (0 to {self._count - 1}); "
-                f"{DEVICES_VARIABLE}={ordinal + 1} gives more"
+                f"no host device {ordinal}: there are {self._count} (0 to {self._count - 1}); the environment's "
+                f"{DEVICES_VARIABLE} says how many, up to {MAX_DEVICES}"
             )
         if ordinal not in self._open:
             self._open[ordinal] = HostDevice(self, machine.device_info(ordinal))
