@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -20,7 +20,9 @@ from omegaconf.errors import (
 
 from runner.config.secrets import redact_overrides, redact_text
 
-_EXPECTED = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+EXPECTED = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+"""What a value of a type is called."""
+_SEVERAL = {int: "integers", float: "numbers"}
 _LISTED = 16
 """More names than this are not listed in a message; the nearest is enough."""
 
@@ -110,6 +112,14 @@ def _cause(error: BaseException | None) -> OmegaConfBaseException | None:
     return None
 
 
+def a_list(kind: Any, key: str, value: Any, shown: str) -> str:
+    """What a list of the type ``kind`` must be, where ``value`` is none: the value in brackets, if that would do."""
+    element = next(iter(get_args(kind)), str)
+    if type(value) is element:
+        return f"a list, e.g. {key}=[{shown}]"
+    return f"a list of {_SEVERAL[element]}" if element in _SEVERAL else "a list"
+
+
 def _first_line(error: Exception) -> str:
     return redact_text(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
 
@@ -147,10 +157,8 @@ def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: ValidationError) -
         return _first_line(cause)
     kind = node._metadata.ref_type
     if isinstance(node, ListConfig) or get_origin(kind) is list or kind is list:
-        if isinstance(value, list):
-            return _first_line(cause)
-        return "must be a list, not null" if value is None else f"must be a list, e.g. {key}=[{value}]"
+        return f"must be {a_list(kind, key, value, str(value))}"
     if value is None:
-        return f"must be {_EXPECTED.get(kind, 'given')}, not null"
-    expected = _EXPECTED.get(kind)
+        return f"must be {EXPECTED.get(kind, 'given')}, not null"
+    expected = EXPECTED.get(kind)
     return f"must be {expected}" if expected else _first_line(cause)

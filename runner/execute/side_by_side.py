@@ -47,7 +47,8 @@ class SideBySide:
             return config
         if len(config.devices) > len(self.devices):
             there = ", ".join(map(str, self.devices))
-            raise PlanError("devices", list(config.devices), f"hydra/launcher=gpus has {len(self.devices)}: {there}")
+            has = f"hydra/launcher=gpus has {len(self.devices)}: {there}"
+            raise PlanError("devices", list(config.devices), f"{has}; {OPTION}=[…] says which ones")
         return replace(config, devices=list(self.devices[: len(config.devices)]))
 
     def prepare(self, experiments: Sequence[Experiment]) -> None:

@@ -8,11 +8,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from runner.config.errors import ConfigError, choose_from
+from runner.config.errors import EXPECTED, ConfigError, a_list, choose_from
 from runner.config.secrets import redact_config, redact_text
 
 T = TypeVar("T")
-_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
 
 
 def read(kind: type[T], launcher: str, given: Mapping[str, Any]) -> T:
@@ -30,7 +29,9 @@ def read(kind: type[T], launcher: str, given: Mapping[str, Any]) -> T:
         try:
             schema = OmegaConf.merge(schema, {key: plain})
         except OmegaConfBaseException as error:
-            raise ConfigError(f"hydra.launcher.{key}={shown}: must be {_expected(kinds[key], key, shown)}") from error
+            raise ConfigError(
+                f"hydra.launcher.{key}={shown}: must be {_expected(kinds[key], key, plain, shown)}"
+            ) from error
     assert isinstance(schema, DictConfig)
     made: Any = OmegaConf.to_object(schema)
     assert isinstance(made, kind)
@@ -43,15 +44,15 @@ def _shown(key: str, value: Any) -> str:
     return redact_text(str(masked))
 
 
-def _expected(kind: Any, key: str, shown: str) -> str:
+def _expected(kind: Any, key: str, value: Any, shown: str) -> str:
     members = [member for member in get_args(kind) if member is not type(None)]
     null = ", or null" if type(None) in get_args(kind) else ""
     one = members[0] if null else kind
     if get_origin(one) is list:
-        return f"a list, e.g. hydra.launcher.{key}=[{shown}]{null}"
+        return f"{a_list(one, f'hydra.launcher.{key}', value, shown)}{null}"
     if get_origin(one) is dict:
         return f"a mapping, e.g. hydra.launcher.{key}={{name: {shown}}}{null}"
-    return f"{_WORDS.get(one, 'of another type')}{null}"
+    return f"{EXPECTED.get(one, 'of another type')}{null}"
 
 
 def at_least(key: str, value: float | None, least: float) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from runner.config.errors import ConfigError
 from runner.launch import options
+from runner.launch.gpus import Gpus
 from runner.launch.ray_cluster import Ray
 from runner.launch.slurm import Slurm
 
@@ -26,6 +27,8 @@ def test_what_is_given_replaces_the_defaults() -> None:
         (Slurm, {"mem_gb": "much"}, "hydra.launcher.mem_gb=much: must be a number, or null"),
         (Slurm, {"setup": "module load"}, "hydra.launcher.setup=module load: must be a list, e.g."),
         (Slurm, {"features": "h100"}, "hydra.launcher.features=h100: must be a mapping, e.g."),
+        (Gpus, {"devices": ["a"]}, "hydra.launcher.devices=['a']: must be a list of integers, or null"),
+        (Gpus, {"devices": 3}, "hydra.launcher.devices=3: must be a list, e.g. hydra.launcher.devices=[3], or null"),
         (Ray, {"num_cpus": "two"}, "hydra.launcher.num_cpus=two: must be a number"),
     ],
 )
