@@ -14,12 +14,13 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from runner.config.alone import claim
 from runner.config.check import check
 from runner.config.constraints import violated
 from runner.config.errors import ConfigError, no_kernel, was_interrupted
 from runner.config.load import to_experiment
 from runner.config.model_file import fill_in
-from runner.config.points import Point, Skipped, origin, write_inputs
+from runner.config.points import Point, Skipped, origin, results_folder, write_inputs
 from runner.config.scale import apply_scale
 from runner.config.secrets import redact_text
 from runner.config.study import own_grid_hint
@@ -63,6 +64,9 @@ def _run(cfg: DictConfig) -> dict[str, Any]:
         print(hint, file=sys.stderr)
     reason = violated(point.config)
     if not reason and not point.config.dry_run:
+        if single:
+            with results_folder(folder):
+                claim(folder)
         write_inputs(point)
     if single:
         points = [] if reason else [point]

@@ -53,7 +53,7 @@ def test_a_single_run(run: Any, calls: Calls, tmp_path: Path) -> None:
     assert re.fullmatch(r"\d{2}-\d{2}-\d{2}-\d{6}-\d+", point.folder.name)
     assert re.fullmatch(r"outputs/\d{4}-\d{2}-\d{2}", point.folder.parent.relative_to(tmp_path).as_posix())
     assert point.config.kernel.params["B"] == 3 and point.number == 0
-    assert sorted(file.name for file in point.folder.iterdir()) == ["config.yaml", "overrides.yaml"]
+    assert sorted(file.name for file in point.folder.glob("[!.]*")) == ["config.yaml", "overrides.yaml"]
     assert "hunter2" in point.config.tracking.uri and "hunter2" not in written(tmp_path)
     assert point.repeat.startswith(f"python -m runner --config-dir {FAMILY} kernel=toy shape.batch=3")
     assert point.config_dirs == (FAMILY,) and point.sweep_id == calls.sweep_ids[0] != ""

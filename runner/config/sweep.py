@@ -10,10 +10,11 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from runner.config.alone import claim
 from runner.config.compose import Composer
 from runner.config.errors import ConfigError
 from runner.config.model_file import ReadModel
-from runner.config.points import Point, Skipped, new_sweep_id, origin, write_inputs, write_sweep
+from runner.config.points import Point, Skipped, new_sweep_id, origin, results_folder, write_inputs, write_sweep
 from runner.config.study import Draft, expand
 
 __all__ = ["ConfigError", "Planned", "given_points", "plan_sweep", "sweep_id_of"]
@@ -37,9 +38,11 @@ class Planned:
         return any(point.config.dry_run for point in self.points)
 
     def write(self) -> None:
-        """The sweep's and each point's inputs; a dry run leaves no files."""
+        """The sweep's and each point's inputs; a dry run leaves no files. Raises ``ConfigError``."""
         if self.dry_run:
             return
+        with results_folder(self.folder):
+            claim(self.folder)
         write_sweep(self.folder, self.sweep_id, self.lines, self.points, self.skipped)
         for point in self.points:
             write_inputs(point)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from runner.backend.base import BackendError
 from runner.backend.nvml import snapshot
 from runner.build.host import sanitizer_environment
 from runner.build.model import BuildRequest, CompileError, Program
@@ -118,9 +119,12 @@ def of_program(experiment: Experiment, on_event: OnEvent) -> Outcome:
     plan = experiment.plan
     assert plan is not None and plan.command is not None
     name = plan.variants[0].name
-    with locks.hold(experiment.devices, lambda lock: on_event("waiting", lock)):
-        on_event("started", name)
-        outcome = measure(name, plan.command, experiment.config.timeout_s, folder_of(experiment, name))
+    try:
+        with locks.hold(experiment.devices, lambda lock: on_event("waiting", lock)):
+            on_event("started", name)
+            outcome = measure(name, plan.command, experiment.config.timeout_s, folder_of(experiment, name))
+    except BackendError as error:
+        return Outcome(name, Status.RUNTIME_ERROR, str(error))
     if plan.target.backend == "cuda":
         outcome.state = snapshot(experiment.devices[0].uuid)
     return outcome

@@ -90,6 +90,10 @@ def check_file(location: Location) -> None:
     except sqlite3.DatabaseError as error:
         if "locked" in str(error):
             return  # somebody writes: it is a database
+        if "readonly" in str(error):  # a write-ahead log has files beside the database, also for those who only read
+            raise TrackingUnavailable(
+                f"{location.shown} cannot be read where its folder cannot be written; copy it to one that can"
+            ) from None
         raise TrackingUnavailable(f"{location.shown} is not a usable SQLite database: {error}") from None
 
 

@@ -130,6 +130,8 @@ class Recorder:
             kernels = ", ".join(sorted({result.kernel for result in self.results}))
             runs = "1 run" if self._sent == 1 else f"{self._sent} runs"
             lines.append(f"MLflow: {runs} filed under {kernels} in {self._location.shown}")
+        elif summary:
+            lines.append(f"MLflow: the runs were filed meanwhile by another process in {self._location.shown}")
         if summary:
             if self._location.kind != "server":
                 named = f" uri={shlex.quote(self._location.shown)}" if self._settings.uri else ""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from runner.backend.base import DeviceInfo
+from runner.backend.base import BackendError, DeviceInfo
 
 ASK_S = 5.0
 """Who waits for a lock is asked this often whether to go on waiting."""
@@ -25,10 +25,18 @@ def folder() -> Path:
     every job one of its own, and two jobs on a machine would then not see each other's locks."""
     shared = Path("/tmp") if os.access("/tmp", os.W_OK) else Path(tempfile.gettempdir())
     path = Path(os.environ.get("RUNNER_LOCKS") or shared / "gpu-runner-locks")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(path, error) from error
     if path.stat().st_uid == os.getuid():
         path.chmod(0o1777)
     return path
+
+
+def _unusable(path: Path, error: OSError) -> BackendError:
+    why = error.strerror or str(error)
+    return BackendError(f"RUNNER_LOCKS={path}: devices cannot be locked there: {why}; name a folder that all can write")
 
 
 def names(devices: Iterable[DeviceInfo]) -> list[str]:
@@ -50,5 +58,7 @@ def hold(devices: Iterable[DeviceInfo], waiting: Callable[[str], None]) -> Itera
                 except Timeout:
                     waiting(name)
                     patience = ASK_S
+                except OSError as error:
+                    raise _unusable(folder(), error) from error
             stack.callback(lock.release)
         yield

@@ -36,6 +36,13 @@ def one(folder: Path) -> dict[str, Any]:
     return result
 
 
+def test_devices_that_cannot_be_locked_cost_the_experiment_and_not_the_command(tmp_path: Path) -> None:
+    (tmp_path / "locks").touch()
+    done = run(tmp_path, argv("pass"))
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert one(tmp_path)["message"].startswith(f"RUNNER_LOCKS={tmp_path}/locks: devices cannot be locked there")
+
+
 def test_a_program_is_timed_and_its_metrics_are_shown(tmp_path: Path) -> None:
     metrics = 'command.metrics={tokens_per_s:"([0-9.]+) tok/s"}'
     done = run(tmp_path, argv("print('12.5 tok/s')"), metrics, "command.repeat=3", "command.name=bench")

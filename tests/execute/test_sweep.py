@@ -92,6 +92,15 @@ def test_two_devices_exchange_and_wait_for_each_other(tmp_path: Path) -> None:
     assert {check["name"] for check in result["checks"]} == {"exchange_sum0", "exchange_sum1"}
 
 
+def test_more_devices_than_there_are_is_one_line_that_names_the_option(tmp_path: Path) -> None:
+    done = run(tmp_path, "kernel=exchange", "devices=[0,1,2]", *QUICK)
+    assert done.returncode == 2 and not results(tmp_path)
+    assert done.stderr == (
+        "error: devices=[0, 1, 2]: no host device 2: there are 2 (0 to 1); the environment's RUNNER_HOST_DEVICES says "
+        "how many, up to 64\n"
+    )
+
+
 def test_an_illegal_access_is_named_by_the_sanitizer(tmp_path: Path) -> None:
     done = run(tmp_path, "kernel=faulty", "kernel.params.fault=1", "sanitize=true", *QUICK)
     assert done.returncode == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from runner import sync
 from runner.record import database, reading, spool
 from runner.record.location import Location
 from runner.record.mlflow_store import MlflowStore
@@ -50,6 +51,15 @@ def test_one_run_is_said_to_be_one(location: Location, tmp_path: Path) -> None:
     recorder = begin(location, tmp_path / "s")
     record(recorder, sweep([4096])[:1])
     assert recorder.finish(SweepStatus.FINISHED)[0].startswith("MLflow: 1 run filed under kv_quant in ")
+
+
+def test_what_another_process_filed_meanwhile_is_said_to_be_there(location: Location, tmp_path: Path) -> None:
+    recorder = begin(location, tmp_path / "s", uri=location.uri)
+    record(recorder, sweep([4096])[:1])
+    assert sync.main([str(tmp_path / "s")]) == 0
+    lines = recorder.finish(SweepStatus.FINISHED)
+    assert lines[0] == f"MLflow: the runs were filed meanwhile by another process in {location.uri}"
+    assert len(runs(location)) == 1
 
 
 def test_a_sweep_is_filed_with_its_summary(location: Location, tmp_path: Path) -> None:

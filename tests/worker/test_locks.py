@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from runner.backend.base import DeviceInfo
+from runner.backend.base import BackendError, DeviceInfo
 from runner.worker import locks
 
 
@@ -22,6 +23,14 @@ def test_locks_are_taken_in_one_order_whatever_the_order_of_devices() -> None:
 
 def test_all_virtual_devices_share_the_machines_lock() -> None:
     assert locks.names([info(0, "host"), info(1, "host")]) == ["host"]
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RUNNER_LOCKS", str(tmp_path / "file" / "locks"))
+    wanted = f"RUNNER_LOCKS={tmp_path}/file/locks: devices cannot be locked there: Not a directory; name a folder"
+    with pytest.raises(BackendError, match=re.escape(wanted)), locks.hold([info(0)], lambda name: None):
+        pass
 
 
 def _hold(folder: str, ready: object, release: object) -> None:
