@@ -129,6 +129,17 @@ def test_a_program_is_shown_and_always_asked_for() -> None:
     assert one.point.config.variants is None
 
 
+def test_a_result_cannot_hide_what_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = whole(composed("kernel=command", "command.shell=placeholder"))
+    config["command"]["shell"] = "rm -rf x\x1b[2K\rls\necho"
+    document.write(result("sh", kernel="command", config=config, repeat="python -m runner"), tmp_path)
+    answers("n\n", monkeypatch)
+    assert repeat.main([str(tmp_path / "result.json")]) == 2
+    assert "  program: rm -rf xls\\necho\n" in capsys.readouterr().out
+
+
 def test_variants_of_one_experiment_are_run_together_and_others_in_folders_of_their_own() -> None:
     config = whole(composed("kernel=kv_quant", "resume=true", "study.gate.max_slowdown=3%"))
     some = [result("fp32", experiment_id="a"), result("q8", experiment_id="a"), result("q8", experiment_id="b")]

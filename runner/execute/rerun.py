@@ -11,6 +11,7 @@ from runner.execute.repeating import Repeat
 from runner.exit_codes import REFUSED
 from runner.record.originals import Original
 from runner.result.model import Result
+from runner.streams import printable
 
 
 def rerun(originals: Sequence[Original], uri: str, yes: bool, line: str) -> tuple[int, list[Result]]:
@@ -30,7 +31,7 @@ def rerun(originals: Sequence[Original], uri: str, yes: bool, line: str) -> tupl
             new = successor(original.result, results)
             for text in differences(original.result.environment, new.environment) if new is not None else ():
                 if text not in before:
-                    print(f"differs: {text}")
+                    print(_visible(f"differs: {text}"))
                     before.append(text)
     return code, results
 
@@ -43,10 +44,10 @@ def successor(old: Result, results: Sequence[Result]) -> Result | None:
 
 def _announce(one: Repeat) -> list[str]:
     """Prints what it will execute and what differs; the latter."""
-    print("\n  ".join(repeating.shown(one)))
+    print("\n  ".join(map(_visible, repeating.shown(one))))
     said = repeating.differing(one)
     for text in said:
-        print(f"differs: {text}")
+        print(_visible(f"differs: {text}"))
     return said
 
 
@@ -54,7 +55,7 @@ def _agreed(one: Repeat) -> bool:
     why = repeating.reasons(one)
     if not why:
         return True
-    print("\n".join(f"note: {reason}" for reason in why), flush=True)
+    print("\n".join(_visible(f"note: {reason}") for reason in why), flush=True)
     if not sys.stdin or not sys.stdin.isatty():
         print("error: there is no terminal to ask on: look at the lines above, and add yes=true", file=sys.stderr)
         return False
@@ -66,3 +67,8 @@ def _agreed(one: Repeat) -> bool:
         return True
     print("nothing was run")
     return False
+
+
+def _visible(line: str) -> str:
+    """What a result holds must not be able to hide from who is asked about it."""
+    return printable(line.replace("\n", "\\n"))
