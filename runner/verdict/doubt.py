@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from runner.result.model import Quality, Status
+from runner.result.statistics import BIMODAL_GAP
 from runner.verdict.model import Measured, Pair, Rules
 
 _FLAGS = {
@@ -53,7 +54,7 @@ def doubt(pair: Pair) -> str:
 def of_one(one: Measured) -> str:
     """Why a measurement cannot be believed; empty when it can."""
     for flag in one.flags:
-        if flag in _FLAGS:
+        if flag in _FLAGS and not (flag == "bimodal" and _in_one_mode(one)):
             return f"{flag}: {_FLAGS[flag]}"
     if one.quality in _QUALITIES:
         return f"{one.quality.value}: {_QUALITIES[one.quality]}"
@@ -62,3 +63,11 @@ def of_one(one: Measured) -> str:
     if (one.trials < 2 or one.trials_rsd is None) and (one.low is None or one.high is None):
         return f"too few samples for an interval ({one.samples}; six are needed, or trials)"
     return ""
+
+
+def _in_one_mode(one: Measured) -> bool:
+    """Whether the middle half of the samples lies within one of two modes: then so does the median, of this run and of
+    the next. A quarter of the samples may be in the other mode (a memory that is refreshed, a neighbour's access)."""
+    if not one.q1 or not one.q3 or not one.time_us:
+        return False
+    return (one.q3 - one.q1) < BIMODAL_GAP * one.time_us

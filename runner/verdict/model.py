@@ -54,6 +54,9 @@ class Measured:
     low: float | None = None
     """With ``high`` the 95 % interval of the median, microseconds."""
     high: float | None = None
+    q1: float | None = None
+    """With ``q3`` the quartiles of the samples, microseconds."""
+    q3: float | None = None
     samples: int = 0
     trials: int = 1
     """Processes (or runs) that ``time_us`` is the median of."""

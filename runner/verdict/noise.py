@@ -27,17 +27,29 @@ CHANGED_CLOCK = 0.005
 
 @dataclass(frozen=True)
 class Floor:
-    """Relative differences between two runs of the same, at 95 %."""
+    """Differences between two runs of the same, at 95 %."""
 
     assumed: float
-    """Without trials."""
+    """Without trials, relative to the time."""
+    assumed_us: float
+    """Without trials, what a time of any length differs by, in microseconds; the two add up as variances do."""
     least: float
-    """With trials: those of one command share what changes from one command to the next, hour and temperature."""
+    """With trials, relative: those of one command share what changes from one command to the next, hour and
+    temperature."""
+
+    def between(self, time_us: float) -> float:
+        """``assumed`` and ``assumed_us`` of a time, relative to it."""
+        return math.hypot(self.assumed, self.assumed_us / time_us)
 
 
-FLOORS = {"cuda": Floor(assumed=0.005, least=0.002), "host": Floor(assumed=0.05, least=0.02)}
-"""``cuda``: NVBench calls two times on one GPU apart from a gap of 0.5 % on, and its counts of false alarms led there
-(its issue 316). ``host``: a CPU that others use too, whose clock follows its load; see docs/comparing.md."""
+FLOORS = {
+    "cuda": Floor(assumed=0.003, assumed_us=0.3, least=0.002),
+    "host": Floor(assumed=0.05, assumed_us=0.0, least=0.02),
+}
+"""``cuda``: over ten processes on an H200 the medians of a cold kernel, ours and NVBench's alike, lay within 0.2 us
+where it takes 5 to 40 us, and within 0.1 % where it takes 240 to 500 us (benchmarks/nvbench_h200), so that two of them
+differ by up to 0.2 us; half as much again is for other days. ``host``: a CPU that others use too, whose clock follows
+its load; see docs/comparing.md."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +105,7 @@ def _row(pair: Pair) -> tuple[float, float, float]:
 def _side(one: Measured, floor: Floor) -> _Side:
     """A floor is of a difference: each side has half of its variance."""
     if one.trials < 2 or one.trials_rsd is None:
-        between = floor.assumed / Z95 / math.sqrt(2)
+        between = floor.between(one.time_us or math.inf) / Z95 / math.sqrt(2)
         return _Side(between, math.hypot(relative_error(one), between))
     # The spread of trials holds what their samples show, too.
     spread = (MEDIAN_OF_NORMAL if one.trials > 2 else 1.0) * one.trials_rsd / math.sqrt(one.trials)

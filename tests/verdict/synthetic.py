@@ -32,6 +32,8 @@ def measured(samples: Sequence[float] | Array, context: int = 4096, **changes: A
         "time_us": summary.median,
         "low": summary.median_low,
         "high": summary.median_high,
+        "q1": summary.q1,
+        "q3": summary.q3,
         "samples": summary.count,
     }
     return Measured(**(values | changes))

@@ -102,12 +102,12 @@ def test_a_drift_ends_ambiguous(seed: int, rise: float, down: bool) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), scale=st.floats(1e-3, 1e6), shift=st.floats(-0.2, 0.2))
-def test_sides_and_units_do_not_matter(seed: int, scale: float, shift: float) -> None:
+@given(seed=st.integers(0, 2**32 - 1), shift=st.floats(-0.2, 0.2))
+def test_sides_do_not_matter(seed: int, shift: float) -> None:
     random = np.random.default_rng(seed)
     then, now = series(random, "normal", 0.003), series(random, "normal", 0.003, level=100 * (1 + shift))
     forth = one(Pair(measured(then), measured(now)))
-    back = one(Pair(measured(now * scale), measured(then * scale)))
+    back = one(Pair(measured(now), measured(then)))
     mirrored = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
     assert back.verdict is mirrored.get(forth.verdict, forth.verdict)
     assert forth.effect is not None and back.effect is not None and forth.low is not None and forth.high is not None
@@ -222,3 +222,26 @@ def test_what_cannot_be_believed_is_ambiguous_however_far_apart(changes: dict[st
 
 def test_nothing_gives_nothing() -> None:
     assert judge([]) == []
+
+
+def test_two_runs_of_a_short_kernel_differ_by_more_than_a_long_one() -> None:
+    def found(time_us: float, change: float) -> Verdict:
+        return one(Pair(measured([time_us] * 40), measured([time_us * (1 + change)] * 40))).verdict
+
+    assert found(12.0, 0.011) is Verdict.AMBIGUOUS  # 0.13 us: so far apart are two processes of the same code
+    assert found(12.0, 0.06) is Verdict.SLOWER
+    assert found(100.0, 0.011) is Verdict.SLOWER
+    assert found(500.0, 0.001) is Verdict.SAME
+
+
+def test_a_second_mode_of_few_samples_leaves_the_median_alone() -> None:
+    random = np.random.default_rng(11)
+
+    def modes(share: float, level: float = 100.0) -> Measured:
+        upper = np.arange(60) % 10 < 10 * share
+        return measured(series(random, "normal", 0.001, 60, level) * np.where(upper, 1.06, 1.0))
+
+    for share, verdict in ((0.2, Verdict.SLOWER), (0.4, Verdict.AMBIGUOUS)):
+        then, now = modes(share), modes(share, 105.0)
+        assert "bimodal" in then.flags and "bimodal" in now.flags
+        assert one(Pair(then, now)).verdict is verdict
