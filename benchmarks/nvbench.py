@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -39,10 +40,11 @@ the 0.1 s (0.5 s there), which ten processes of short kernels would turn into a 
 AGREE = ((20.0, 0.01), (0.0, 0.03))
 """Kernels longer than so many microseconds: medians no further apart than this share."""
 SPREAD = 0.01
-"""Most spread (largest less smallest over the median) of our medians over all processes."""
+"""Most spread (relative standard deviation) of our medians over all processes."""
+WORSE = 0.99
+"""Our spread counts as larger than NVBench's where the ratio of their variances passes this quantile of the F
+distribution: of ten medians a standard deviation is known to a quarter only."""
 TOOLS = ("runner", "runner_memset", "nvbench")
-RESOLUTION_US = 0.032
-"""Step of CUDA's event times on an H200; spreads closer to each other than one step are the same."""
 
 
 @dataclass(frozen=True)
@@ -311,16 +313,20 @@ def summarised(documents: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[
 
 def judged(rows: dict[str, dict[str, dict[str, float]]]) -> Iterator[str]:
     """What is not as it should be, one line each."""
+    from scipy.stats import f
+
+    freedom = max(1, min(int(tools["runner"]["processes"]) for tools in rows.values()) - 1)
+    most = math.sqrt(f.ppf(WORSE, freedom, freedom))
     for case, tools in rows.items():
         ours, theirs = tools["runner"], tools["nvbench"]
         allowed = next(share for above, share in AGREE if theirs["median_us"] > above)
         same_flush = tools["runner_memset"]["median_us"] / theirs["median_us"] - 1
         if abs(ours["median_us"] / theirs["median_us"] - 1) > allowed and abs(same_flush) > allowed:
             yield f"{case}: medians differ by more than {allowed:.0%}, also with the same flush ({same_flush:+.1%})"
-        if ours["range"] > SPREAD:
-            yield f"{case}: our medians spread over {ours['range']:.2%} from process to process"
-        if ours["range"] > theirs["range"] + RESOLUTION_US / theirs["median_us"]:
-            yield f"{case}: our medians spread over {ours['range']:.2%}, NVBench's over {theirs['range']:.2%}"
+        if ours["rsd"] > SPREAD:
+            yield f"{case}: our medians spread by {ours['rsd']:.2%} from process to process"
+        if ours["rsd"] > theirs["rsd"] * most:
+            yield f"{case}: our medians spread by {ours['rsd']:.2%}, NVBench's by {theirs['rsd']:.2%}"
     ours_s, theirs_s = (sum(tools[tool]["wall_s"] for tools in rows.values()) for tool in ("runner", "nvbench"))
     if ours_s > theirs_s:
         yield f"all cases take {ours_s:.2f} s, NVBench {theirs_s:.2f} s"
@@ -340,7 +346,8 @@ def write(out: Path, documents: Sequence[dict[str, Any]], rows: dict[str, Any], 
         f"* stopping rule of all: {RULE['max_rsd']:.1%} over {RULE['min_time_s']:g} s of device time, or settled",
         "",
         "Written by `benchmarks/nvbench.py`. The kernel, its buffers, the stream and the process are the same for all.",
-        "A median is that of the processes' medians; the spread is their largest less their smallest over it.",
+        "A median is that of the processes' medians; the spread is their relative standard deviation, and in brackets",
+        "their largest less their smallest.",
         "",
         "| case | runner | NVBench | difference | with NVBench's flush | spread | NVBench's | time | NVBench's |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -349,7 +356,7 @@ def write(out: Path, documents: Sequence[dict[str, Any]], rows: dict[str, Any], 
         ours, same, theirs = (tools[tool] for tool in TOOLS)
         cells = [case, f"{ours['median_us']:.2f} µs", f"{theirs['median_us']:.2f} µs"]
         cells += [f"{one['median_us'] / theirs['median_us'] - 1:+.2%}" for one in (ours, same)]
-        cells += [f"{one['range']:.2%}" for one in (ours, theirs)]
+        cells += [f"{one['rsd']:.2%} ({one['range']:.2%})" for one in (ours, theirs)]
         cells += [f"{one['wall_s']:.2f} s" for one in (ours, theirs)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", f"All cases: {ours_s:.2f} s a process, NVBench {theirs_s:.2f} s.", ""]
