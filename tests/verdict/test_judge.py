@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runner.result.model import Quality, Status
 from runner.verdict.judge import judge
-from runner.verdict.model import Judged, Pair, Rules, Verdict
+from runner.verdict.model import Judged, Measured, Pair, Rules, Verdict
 from runner.verdict.noise import FLOORS
 from tests.verdict.synthetic import measured, series
 
