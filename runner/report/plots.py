@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.axes import MISSING, axes, columns, long_name, value
 from runner.report.numbers import digits
+from runner.report.roofline import access_of
 from runner.result.model import Result, Status
 from runner.result.names import plain
 
@@ -179,13 +180,16 @@ def tick(x: float) -> str:
 
 
 def _levels(panel: Axes, results: Sequence[Result]) -> None:
-    """The peak and the ceiling as level lines, where the figures come near enough for them to fit."""
+    """The peak and the ceilings as level lines, where the figures come near enough for them to fit."""
     highest = max(r.metrics.get("gbps", 0.0) for r in results)
-    for name, percent, style in (
-        ("peak", "pct_peak_bandwidth", "-"),
-        ("copy ceiling", "pct_ceiling_bandwidth", ":"),
-    ):
-        level = _implied(results, "gbps", percent)
+    kinds: dict[str, list[Result]] = {}
+    for result in results:
+        if "pct_ceiling_bandwidth" in result.metrics:
+            kinds.setdefault(f"{access_of(result)} ceiling".strip(), []).append(result)
+    lines = [("peak", results, "pct_peak_bandwidth", "-")]
+    lines += [(name, kinds[name], "pct_ceiling_bandwidth", ":") for name in sorted(kinds)]
+    for name, members, percent, style in lines:
+        level = _implied(members, "gbps", percent)
         if level and level < 3 * highest:
             panel.set_ylim(0, max(panel.get_ylim()[1], 1.08 * level))
             panel.axhline(level, color=_ROOF, linestyle=style, linewidth=1.1, label=f"{name}: {digits(level)} GB/s")

@@ -256,6 +256,11 @@ def _full(found: Mapping[str, float], rate: str, percent: str) -> float:
     return float(f"{100 * achieved / share:.9g}") if achieved and share else 0.0
 
 
+def access_of(result: Result) -> str:
+    """Which bandwidth its ``pct_ceiling_bandwidth`` is of: ``copy``, ``read``, ``write``, or empty: unknown."""
+    return _access(result, _full(result.metrics, "gbps", "pct_ceiling_bandwidth"))
+
+
 def _access(result: Result, gbps: float) -> str:
     """Which measured ceiling ``gbps`` is, by the figures beside the result; empty when none of them."""
     known = result.environment.get("ceilings") or {}

@@ -50,6 +50,14 @@ def test_failures_are_on_no_plot(tmp_path: Path) -> None:
     assert plots.write_plots(bad, tmp_path) == []
 
 
+def test_a_ceiling_is_named_by_its_kind() -> None:
+    measured = sweep([4096, 8192])
+    for each in measured:
+        each.environment = {**each.environment, "ceilings": {"copy_gbps": 4280.0, "read_gbps": 4420.0}}
+    rate = plots.against(measured, "T", "kv_quant on h200").axes[1]
+    assert "read ceiling: 4420 GB/s" in [line.get_label() for line in rate.lines]
+
+
 def test_lines_axes_and_levels() -> None:
     figure = plots.against(sweep([4096, 8192, 65536]), "T", "kv_quant on h200")
     time, rate = figure.axes
@@ -59,7 +67,7 @@ def test_lines_axes_and_levels() -> None:
     assert (time.get_xlabel(), time.get_ylabel()) == ("T, context", "time, µs")
     assert [tick.get_text() for tick in time.get_xticklabels()] == ["4k", "8k", "64k"]
     assert rate.get_ylabel() == "bandwidth, GB/s"
-    assert [line.get_label() for line in rate.lines[3:]] == ["peak: 4800 GB/s", "copy ceiling: 4420 GB/s"]
+    assert [line.get_label() for line in rate.lines[3:]] == ["peak: 4800 GB/s", "ceiling: 4420 GB/s"]
     assert rate.get_ylim()[1] > 4800
     assert [text.get_text() for text in figure.legends[0].texts] == [line.get_label() for line in rate.lines]
 
