@@ -15,6 +15,8 @@ _FIGURES = {
     "time_us": "time_us",
     "low": "time_us_low",
     "high": "time_us_high",
+    "q1": "time_us_q1",
+    "q3": "time_us_q3",
     "samples": "samples",
     "trials": "trials",
     "trials_rsd": "time_us_trials_rsd",

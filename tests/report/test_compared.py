@@ -32,7 +32,7 @@ def comparison() -> Comparison:
         Pair(run(1), run(1)),
         Pair(run(2), run(2, 1.1)),
         Pair(run(3), run(3, 0.8)),
-        Pair(run(4), run(4, flags=("bimodal",))),
+        Pair(run(4), run(4, flags=("drift",))),
         Pair(run(5), run(5, status=Status.INCORRECT, message="row 3 | of 8")),
         Pair(run(6), run(6, 1.2)),
     ]
@@ -71,7 +71,7 @@ def test_on_a_wide_terminal_and_on_a_narrow_one(comparison: Comparison) -> None:
         assert "+20.00%" in said and "only in the baseline (2): k q8 T=7, k q8 T=8" in said
     assert "noise floor" in wide and "noise floor" not in narrow
     assert "INCOMPARABLE  k q8 T=5: the candidate is INCORRECT: row 3 | of 8" in wide
-    assert "AMBIGUOUS  k q8 T=4: candidate: bimodal: its samples have two modes" in wide
+    assert "AMBIGUOUS  k q8 T=4: candidate: drift: its samples rise or fall with time" in wide
     assert max(map(len, narrow.splitlines()[3:12])) <= 60
 
 
