@@ -75,4 +75,4 @@ def _document(run: Filed) -> Measured:
 
 
 def _older_figures(older: Measured) -> dict[str, object]:
-    return {"low": older.low, "high": older.high}
+    return {"low": older.low, "high": older.high, "q1": older.q1, "q3": older.q3}

@@ -25,6 +25,8 @@ from tests.record.conftest import spooled
 from tests.synthetic import ENVIRONMENT, result
 
 COMMITS = [letter * 40 for letter in "abc"]
+BOUNDS = {"time_us_low": 0.99, "time_us_high": 1.01, "time_us_q1": 0.98, "time_us_q3": 1.02}
+"""Of interval and middle half, as shares of the time."""
 
 
 def made(number: int, variant: str = "q8", **changes: Any) -> Result:
@@ -36,7 +38,7 @@ def made(number: int, variant: str = "q8", **changes: Any) -> Result:
         started=f"2026-03-0{1 + number}T12:00:00.000+00:00",
         environment={**ENVIRONMENT, "git_commit": COMMITS[number], "device": {"name": "NVIDIA H200"}},
     )
-    one.metrics |= {"time_us_low": one.metrics["time_us"] * 0.99, "time_us_high": one.metrics["time_us"] * 1.01}
+    one.metrics |= {name: one.metrics["time_us"] * share for name, share in BOUNDS.items()}
     return dataclasses.replace(one, **changes)
 
 
@@ -164,7 +166,7 @@ def test_files_are_narrowed_as_runs_are(tmp_path: Path, read: Callable[..., Side
 def older(run: Filed) -> Filed:
     """As runs were filed before they said how they were timed."""
     tags = {key: value for key, value in run.tags.items() if key not in ("time_method", "time_mode", "flags")}
-    metrics = {key: value for key, value in run.metrics.items() if key not in ("time_us_low", "time_us_high")}
+    metrics = {key: value for key, value in run.metrics.items() if key not in BOUNDS}
     return dataclasses.replace(run, tags=tags, metrics=metrics)
 
 
@@ -174,7 +176,7 @@ def test_an_older_run_is_read_from_its_document(location: Location, store: Mlflo
     run = older(store.run(store.file(one, folder)))
     found = of_run(run)
     assert found is not None and (found.method, found.mode, found.flags) == ("cuda_events", "cold", ("drift",))
-    assert (found.low, found.high) == (one.metrics["time_us_low"], one.metrics["time_us_high"])
+    assert (found.low, found.high, found.q1, found.q3) == tuple(one.metrics[name] for name in BOUNDS)
     gone = of_run(dataclasses.replace(run, artifacts="mlflow-artifacts:/1/x/artifacts"))
     assert isinstance(gone, Measured) and (gone.method, gone.low) == ("", None)
 

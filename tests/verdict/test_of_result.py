@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from runner.result.model import Series, Status
-from runner.verdict.of_result import measured
+from runner.verdict.model import Measured
+from runner.verdict.of_result import METRICS, figures, measured
 from tests.synthetic import ENVIRONMENT, result
 
 
@@ -11,14 +14,22 @@ def test_what_a_result_says() -> None:
     environment = {**ENVIRONMENT, "device": {"name": "NVIDIA H200"}, "fingerprint": "f"}
     one = result(environment=environment, flags=["drift"])
     one.metrics |= {"time_us_low": 1.0, "time_us_high": 2.0, "trials": 3.0, "time_us_trials_rsd": 0.1}
+    one.metrics |= {"time_us_q1": 1.2, "time_us_q3": 1.8}
     found = measured(one)
     assert (found.kernel, found.variant, found.backend, found.device) == ("kv_quant", "q8", "cuda", "NVIDIA H200")
     assert (found.method, found.mode, found.flags) == ("cuda_events", "cold", ("drift",))
     assert (found.time_us, found.low, found.high, found.samples) == (one.metrics["time_us"], 1.0, 2.0, 12)
+    assert (found.q1, found.q3) == (1.2, 1.8)
     assert (found.trials, found.trials_rsd, found.sm_clock_mhz) == (3, 0.1, None)
     assert found.params["T"] == found.params["context"] == "32768"
     assert "gpu" not in found.params and "backend" not in found.params
     assert found.started == 1772366400000 and found.fingerprint == "f"
+
+
+def test_every_figure_of_a_judgement_comes_from_a_metric() -> None:
+    found = figures(dict.fromkeys(METRICS, 2.0))
+    numbers = {one.name for one in dataclasses.fields(Measured) if "float" in str(one.type)}
+    assert numbers | {"samples", "trials"} == set(found)
 
 
 def test_the_series_behind_the_time_says_how() -> None:
