@@ -72,9 +72,11 @@ class DeviceCeilings:
 
     def keep(self, experiment: Experiment, results: Sequence[Result]) -> None:
         """Takes over what ``kernel=ceilings`` measured as this module would: all variants, at the size chosen for the
-        device and without a sanitizer. Other results are ignored."""
+        device, without a sanitizer and at no locked clock. Other results are ignored."""
         plan = experiment.plan
         if plan is None or plan.kernel != FAMILY or plan.sanitize or plan.params["MB"] != 0:
+            return
+        if experiment.settings.lock_clocks:  # a device that is slower than it is for everybody else
             return
         if experiment.config.variants is None and not (experiment.before or experiment.kept):
             figures = {made.variant: made.metrics for made in results if made.status is Status.PASSED}

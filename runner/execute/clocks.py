@@ -1,4 +1,4 @@
-"""The clocks of an experiment's GPUs while it is measured: ``measure.lock_clocks``."""
+"""The clocks of an experiment's GPUs while it is measured and crosschecked: ``measure.lock_clocks``."""
 
 from __future__ import annotations
 

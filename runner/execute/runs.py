@@ -133,6 +133,7 @@ class Runs:
             with locked_clocks(experiment, on_event):
                 for result in run.measure(self.built, lane.pool, ceilings):
                     self._note_checks(result, progress)
+                run.crosscheck(self.built)
             if len(self.all) == 1 and experiment.plan and experiment.plan.shape_line:
                 progress.note(experiment.plan.shape_line)
             run.profile(self.built)

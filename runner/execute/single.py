@@ -14,7 +14,7 @@ from runner.execute.estimating import page_of
 from runner.execute.experiment import Built, OnEvent, folder_of, measured, programs_of
 from runner.execute.planning import Experiment
 from runner.execute.profiling import Commit, profile
-from runner.execute.subject import profiled
+from runner.execute.subject import Profiled, profiled
 from runner.report import estimate_files, monitor
 from runner.report import experiment as report
 from runner.result import document
@@ -39,20 +39,29 @@ class Single:
             self.results.append(made)
             yield made
 
+    def crosscheck(self, built: Built) -> None:
+        """The second opinion that is asked for, on the variants that passed; as long as the clocks are those of the
+        times."""
+        subject = self._subject(built) if self.experiment.config.measure.crosscheck else None
+        if subject is not None:
+            crosscheck(self.experiment, subject, self.results, self._on_event)
+
     def profile(self, built: Built) -> None:
-        """The second opinion and the profilers that are asked for, over the variants that passed."""
-        if self.experiment.plan is None:
-            return
-        programs = programs_of(self.experiment, built)
-        if isinstance(programs, CompileError):
+        """The profilers that are asked for, over the variants that passed."""
+        subject = self._subject(built)
+        if subject is None:
             return
         commit = Commit(
             str(self._about.environment.get("git_commit", "")), bool(self._about.environment.get("git_dirty"))
         )
-        subject = profiled(self.experiment, programs)
-        if self.experiment.config.measure.crosscheck:
-            crosscheck(self.experiment, subject, self.results, self._on_event)
         profile(self.experiment, subject, self.results, commit, self._on_event)
+
+    def _subject(self, built: Built) -> Profiled | None:
+        """None for an experiment that was refused or does not compile."""
+        if self.experiment.plan is None:
+            return None
+        programs = programs_of(self.experiment, built)
+        return None if isinstance(programs, CompileError) else profiled(self.experiment, programs)
 
     def interrupt(self) -> None:
         """Adds results for the variants that Ctrl-C kept from ending."""

@@ -100,6 +100,7 @@ class ProfiledWorker:
             "plan": wire.to_dict(self.experiment.plan),
             "programs": {unit: str(path) for unit, path in programs.items()},
             "variants": [capture.variant for capture in launch.captures],
+            "held": self.experiment.held,
             "request": asdict(
                 ProfileRequest(
                     steps=launch.steps,

@@ -12,12 +12,15 @@ import pytest
 from runner.backend import nvml
 from runner.backend.base import DeviceInfo
 from runner.cli import main
-from runner.execute import ceilings
+from runner.config.points import Point
+from runner.execute import ceilings, planning
+from runner.execute.planning import Experiment
 from runner.plan.model import Variant
 from runner.result.metrics import Ceilings
+from runner.result.model import Result, Status
 from runner.worker.client import WorkerPool
 from tests.execute.test_sweep import results
-from tests.kernels.plans import HOST, plan
+from tests.kernels.plans import H200, HOST, config, plan
 
 INFO = DeviceInfo(0, "NVIDIA H200", "GPU-1/2", "cuda", "sm_90a", 132, 60 << 20, 1, 3, 1, driver="580.1")
 FOUND = Ceilings(4250.0, 4380.0, 4400.0, {"float32": 64.0, "float16": 950.0})
@@ -126,3 +129,17 @@ def test_they_are_measured_and_kept_and_a_variant_is_held_against_its_own(
     assert set(known["tflops"]) == {"float32"} and min(known[f"{name}_gbps"] for name in MEMORY) > 0
     assert found["pct_ceiling_bandwidth"] == pytest.approx(100 * found["gbps"] / known["copy_gbps"])
     assert found["pct_ceiling_flops"] == pytest.approx(100 * found["tflops"] / known["tflops"]["float32"])
+
+
+@pytest.mark.parametrize("mhz", [0, 1200])
+def test_what_was_measured_at_a_locked_clock_is_nobodys_ceiling(
+    mhz: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ceilings, "cache_dir", lambda: tmp_path)
+    experiment = Experiment(Point(config("ceilings"), (), tmp_path / "job"), devices=(INFO,))
+    experiment.config.measure.lock_clocks = mhz
+    planning.plan(experiment, H200)
+    names = [*MEMORY, "fma_fp32"]
+    made = [Result("id", "ceilings", name, Status.PASSED, metrics={"gbps": 1.0, "tflops": 2.0}) for name in names]
+    ceilings.DeviceCeilings(WorkerPool()).keep(experiment, made)
+    assert (ceilings.load(INFO, tmp_path) is None) == bool(mhz)

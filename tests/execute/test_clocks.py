@@ -6,20 +6,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
+from rich.console import Console
 
 from runner.backend.base import DeviceInfo
 from runner.backend.clock_lock import ClockRefused
 from runner.config.errors import ConfigError
 from runner.config.points import Point
-from runner.execute import clocks
+from runner.execute import clocks, runs
 from runner.execute.about import about
 from runner.execute.clocks import locked_clocks
 from runner.execute.planning import Experiment, plan
 from runner.plan import wire
 from runner.result.metrics import Ceilings
+from runner.result.model import Result
 from runner.worker import locks
 from runner.worker.session import Session
 from tests.kernels.hosted import programs
@@ -70,6 +74,35 @@ def test_the_clocks_are_locked_within_the_devices_locks(experiment: Experiment, 
         assert experiment.held
     assert log[2:] == ["let go", "give back"]
     assert not experiment.held
+
+
+def test_the_second_opinion_is_taken_under_the_clock_of_the_times(
+    experiment: Experiment, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Steps:
+        """Stands in for the run of the experiment."""
+
+        results: tuple[Result, ...] = ()
+
+        def measure(self, *given: Any) -> list[Result]:
+            log.append("measure")
+            return []
+
+        def crosscheck(self, built: Any) -> None:
+            log.append("crosscheck")
+
+        def profile(self, built: Any) -> None:
+            log.append("profile")
+
+        def finish(self) -> None:
+            log.append("finish")
+
+    ceilings = SimpleNamespace(of=lambda *given: Ceilings(), keep=lambda *given: None)
+    lane = SimpleNamespace(pool=None, ceilings=ceilings, stopped=lambda: False)
+    monkeypatch.setattr(runs, "Single", lambda *given: Steps())
+    made = runs.Runs([experiment], "s", cast(Any, None), Console())
+    made._one(experiment, cast(Any, lane), cast(Any, MagicMock()))
+    assert log[1:] == ["lock GPU-a GPU-b 1500", "measure", "crosscheck", "let go", "give back", "profile", "finish"]
 
 
 def test_nothing_happens_unless_it_is_asked_for(experiment: Experiment, log: list[str]) -> None:

@@ -23,7 +23,7 @@ def experiment(**replaced: Any) -> Experiment:
     """A planned one, with the user's variables for its worker."""
     made = replace(plan("rope_layout", target=HOST), **replaced)
     config = SimpleNamespace(environment={"OMP_NUM_THREADS": "1"})
-    return cast(Experiment, SimpleNamespace(plan=made, config=config, devices=()))
+    return cast(Experiment, SimpleNamespace(plan=made, config=config, devices=(), held=False))
 
 
 def test_a_sanitizers_options_win_over_those_of_a_sanitized_run() -> None:
@@ -48,3 +48,10 @@ def test_a_program_that_cannot_be_sanitized_is_a_problem_not_an_exception(
     assert ended.problem == "the disk is full"
     assert ended.returncode is None
     assert asked and all(request.sanitize for request in asked)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_worker_is_told_what_the_driver_holds_already(held: bool, tmp_path: Path) -> None:
+    made = experiment()
+    made.held = held
+    assert ProfiledWorker(made, {})._request(Launch((), tmp_path), {})["held"] is held
