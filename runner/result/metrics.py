@@ -185,7 +185,6 @@ def quality(
     if "time_us" not in found:
         return Quality.UNMEASURED, []
     doubts: list[tuple[Quality, str]] = []
-    cold = next((item for item in series if item.mode == "cold"), None)
     above = above_peak(variant, series, found, target, devices)
     if above:
         doubts.append((Quality.ABOVE_PEAK, above))
@@ -198,8 +197,9 @@ def quality(
         text = f"the clock was held down in {slow} of {kept} samples, besides {dropped} that were dropped"
         doubts.append((Quality.THROTTLED, text))
     rsd = found.get("time_us_rsd")
-    main = cold or next(iter(series), None)
-    limits = {item.stop_reason for item in series if main and item.mode == main.mode} & {"max_time", "max_samples"}
+    main = main_series(series)
+    ended = {item.stop_reason for item in of_mode(series, main.mode)} if main else set()
+    limits = ended & {"max_time", "max_samples"}
     if limits and (rsd is None or rsd > max_rsd):
         reached = " and ".join(sorted(limits))
         doubts.append((Quality.UNSTABLE, f"the spread had not settled when the limit ({reached}) came"))

@@ -139,6 +139,15 @@ def test_a_series_cut_off_by_the_limit_is_unstable() -> None:
     assert "max_time" in doubts[0]
 
 
+def test_the_series_behind_the_time_says_whether_it_is_unstable() -> None:
+    one, hot = variant(10**9, 0, 0), replace(cold(100.0, 100.0, stop="rsd"), mode="hot")
+    host = replace(cold(390.0, 400.0, 530.0, stop="max_time"), mode="host")
+    for series in ([hot, host], [host, hot]):
+        found = metrics(one, series, (), H200, Ceilings())
+        assert found["time_us"] == 400.0
+        assert quality(one, series, found, H200, 0.005)[0] is Quality.UNSTABLE
+
+
 def test_a_small_hot_working_set_is_labelled() -> None:
     one = variant(1 << 20, 0, 0)
     series = [cold(5.0, 5.0), Series("hot", "cuda_events", [2.0, 2.0], stop_reason="rsd")]
