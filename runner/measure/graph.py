@@ -70,7 +70,7 @@ def measure_graph(
     most = max(1, MAX_NODES // max(1, source.launches))
     fill = calibrated(trial, settings.graph_batch_time_s * 1e6, most, settings.max_time_s, stopper)
     copies = source.copy(min(source.wanted, most, _STRETCH * fill))
-    steps = copies * max(1, round(fill / copies))  # every copy as often as any other
+    steps = copies * max(1, min(round(fill / copies), most // copies))  # every copy as often as any other
     graph = _ready(stream, source, steps)
     samples: list[float] = []
     reason: str | None = None

@@ -102,6 +102,8 @@ def test_a_graph_has_a_bounded_number_of_launches(bench: Any) -> None:
     source = FakeSteps(step_us=0.5, launches=40)
     (series,), _ = run(bench, source)
     assert series.batch == graph.MAX_NODES // 40
+    (series,), _ = run(bench, FakeSteps(step_us=0.5, launches=8, wanted=300))
+    assert (series.rotated, series.batch) == (300, 300), "twice would be 4800 launches"
 
 
 def test_the_rules_stop_it_as_any_other_series(bench: Any) -> None:
