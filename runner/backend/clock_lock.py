@@ -52,8 +52,8 @@ def locked(uuids: Sequence[str], mhz: int) -> Iterator[None]:
     taken: list[str] = []
     try:
         for uuid in uuids:
+            taken.append(uuid)  # first: an interrupt may come as soon as it is locked
             _lock(library, uuid, mhz)
-            taken.append(uuid)
         yield
     finally:
         left = let_go(library, taken)

@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from runner.backend import nvml
+from runner.backend import clock_lock, nvml
 from runner.backend.clock_lock import ClockLeft, ClockRefused, locked
 
 NVML = """
@@ -104,6 +105,19 @@ def test_without_permission_nothing_stays_locked(log: Log, monkeypatch: pytest.M
         "NVML does not lock the clock of GPU-b (its SM clock goes up to 1980 MHz): Insufficient Permissions. It takes "
         "root, or an administrator who locks it with 'nvidia-smi -lgc 1500'; then leave measure.lock_clocks at 0"
     )
+    assert log.lines == ["lock GPU-a 1500 1500", "reset GPU-a", "reset GPU-b"]
+
+
+def test_an_interrupt_while_a_clock_is_being_locked_lets_it_go(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = clock_lock._lock
+
+    def interrupted(library: Any, uuid: str, mhz: int) -> None:
+        lock(library, uuid, mhz)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(clock_lock, "_lock", interrupted)
+    with pytest.raises(KeyboardInterrupt), locked(["GPU-a", "GPU-b"], 1500):
+        raise AssertionError("must not get here")
     assert log.lines == ["lock GPU-a 1500 1500", "reset GPU-a"]
 
 
