@@ -105,7 +105,7 @@ def _clock(mhz: Sequence[float]) -> str:
         return ""
     return (
         f"the SM clock moved between {low:.0f} and {high:.0f} MHz within the series: lock it for comparisons "
-        "(nvidia-smi -lgc)"
+        "(measure.lock_clocks=)"
     )
 
 
