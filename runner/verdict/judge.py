@@ -93,9 +93,10 @@ def _effect(pair: Pair) -> float:
 
 
 def _clock_shift(pair: Pair) -> float:
-    """Logarithm of the ratio of the clocks; 0 where one is unknown or both are the same."""
+    """Logarithm of the ratio of the clocks; 0 where one is unknown or both are the same, and between two kinds of
+    device, for whose cycles nobody asks."""
     then, now = pair.baseline.sm_clock_mhz, pair.candidate.sm_clock_mhz
-    if not then or not now:
+    if not then or not now or pair.baseline.device != pair.candidate.device:
         return 0.0
     shift = math.log(now / then)
     return shift if abs(shift) > CHANGED_CLOCK else 0.0

@@ -204,6 +204,12 @@ def test_another_gpu_is_compared_when_told() -> None:
     assert found.verdict is Verdict.FASTER
 
 
+def test_cycles_of_two_kinds_of_gpu_are_not_compared() -> None:
+    then = trialled(100, 0.001, sm_clock_mhz=1980.0)
+    found = one(Pair(then, trialled(90, 0.001, sm_clock_mhz=2200.0, device="NVIDIA L40S")), across_gpus=True)
+    assert (found.verdict, found.effect_cycles, found.reason) == (Verdict.FASTER, None, "")
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
