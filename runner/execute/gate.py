@@ -48,7 +48,7 @@ class Counts:
     slow: int = 0
     """Surely slower by more than the gate lets through: the interval lies wholly beyond."""
     unclear: int = 0
-    """Could be: the interval reaches beyond, or there is none."""
+    """Could be: the interval reaches beyond, in time or, under another clock, in cycles; or there is none."""
     fast: int = 0
     """Surely not."""
     incomparable: int = 0
@@ -90,10 +90,16 @@ def count(judged: Sequence[Judged], limit: float) -> Counts:
 def _kind(one: Judged, limit: float) -> str:
     if one.verdict is Verdict.INCOMPARABLE:
         return "incomparable"
-    if one.low is None or one.high is None or one.high > limit:
-        sure = one.verdict is Verdict.SLOWER and one.low is not None and one.low > limit
-        return "slow" if sure else "unclear"
-    return "fast"
+    if one.verdict is Verdict.SLOWER and one.low is not None and one.low > limit:
+        return "slow"
+    return "unclear" if one.high is None or max(one.high, _high_in_cycles(one)) > limit else "fast"
+
+
+def _high_in_cycles(one: Judged) -> float:
+    """Upper end of the effect's interval in cycles, where clocks differ: a higher clock hides slower code."""
+    if one.high is None or one.effect is None or one.effect_cycles is None:
+        return -1.0
+    return (1 + one.high) * (1 + one.effect_cycles) / (1 + one.effect) - 1
 
 
 def _one(gate: Gate, results: Sequence[Result], tracking: Tracking, sweep_id: str, console: Console) -> Answer:

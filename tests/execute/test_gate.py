@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from runner.execute.gate import Answer, Counts
 from runner.record.location import Location, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.result.model import Quality, Result, Series, Status
+from runner.verdict.judge import judge
 from runner.verdict.model import Judged, Measured, Pair, Verdict
 from tests.execute.test_sweep import run
 from tests.record.conftest import spooled
@@ -157,6 +158,21 @@ def test_variants_of_one_experiment_are_one() -> None:
         judged("c", 0.01, 0.02, Verdict.SLOWER),
     ]
     assert gate.count(pairs, 0.03) == Counts(slow=1, unclear=1, fast=1)
+
+
+def test_a_higher_clock_does_not_open_a_gate() -> None:
+    """5 % more cycles at a clock that is 8 % higher take 3 % less time."""
+
+    def at(clock: float, time_us: float) -> Measured:
+        one = Measured((), "kv_quant", "q8", "cuda", Status.PASSED, "NVIDIA H200", "cuda_events", "cold")
+        bounds = {"low": time_us * 0.999, "high": time_us * 1.001}
+        return replace(one, time_us=time_us, **bounds, sm_clock_mhz=clock, experiment_id=str(time_us))
+
+    then = at(1800.0, 1000.0)
+    hidden, alike, less = (Pair(then, at(1944.0, cycles * 1800 / 1944)) for cycles in (1050.0, 1010.0, 950.0))
+    judged = judge([hidden, alike, less])
+    assert [one.verdict for one in judged] == [Verdict.AMBIGUOUS, Verdict.AMBIGUOUS, Verdict.FASTER]
+    assert gate.count(judged, 0.03) == Counts(unclear=1, fast=2)
 
 
 def test_a_command_ends_with_what_its_gate_says_unless_something_failed(tmp_path: Path, new_store: str) -> None:
