@@ -51,12 +51,14 @@ def pooled(runs: Sequence[Measured]) -> Measured:
     """The newest of some runs of one thing. Where others have its fingerprint, the same programs measured in the same
     way on the same kind of device, they are its trials: what differs between them differs between processes.
 
-    Of those, runs that cannot be believed (a drift, a throttled clock) count only where there are no others.
+    Of those, runs that cannot be believed (a drift, a throttled clock) count only where there are no others. A result
+    that is there twice, a folder beside its copy, is one run.
     """
     newest = max(runs, key=_age)
     if newest.status is not Status.PASSED or not newest.fingerprint:
         return newest
-    alike = [one for one in runs if one.fingerprint == newest.fingerprint and one.status is Status.PASSED]
+    named = {one.result_id or number: one for number, one in enumerate(runs)}
+    alike = [one for one in named.values() if one.fingerprint == newest.fingerprint and one.status is Status.PASSED]
     sound = [one for one in alike if one.time_us and not doubt(Pair(one, one))] or alike
     last = max(sound, key=_age)
     times = [one.time_us for one in sound if one.time_us]

@@ -54,6 +54,12 @@ def test_runs_that_can_stand_for_each_other_are_trials() -> None:
     assert pooled([replace(run, fingerprint="") for run in runs]) == replace(runs[-1], fingerprint="")
 
 
+def test_a_result_and_its_copy_are_no_two_trials() -> None:
+    one = measured(QUIET, fingerprint="f", result_id="r")
+    assert pooled([one, replace(one, run_id="copy")]).trials == 1
+    assert pooled([one, replace(one, result_id="s")]).trials == 2
+
+
 def test_runs_that_cannot_be_believed_are_no_trials_beside_others() -> None:
     runs = [measured([level] * 10, started=n, fingerprint="f") for n, level in enumerate((98.0, 100.0, 103.0))]
     doubted = replace(runs[2], quality=Quality.UNSTABLE)
