@@ -13,7 +13,6 @@ Exit code 0: no regression; 3: something is slower; 5: something cannot be compa
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from runner import streams
 from runner.config.errors import ConfigError
+from runner.config.gate import fraction
 from runner.exit_codes import AMBIGUOUS, FAILED, INCOMPARABLE, INTERRUPTED, PASSED, REFUSED, REGRESSION
 from runner.record import sides
 from runner.record.location import Location, TrackingUnavailable, locate
@@ -170,10 +170,7 @@ def _tolerance(options: Mapping[str, str]) -> float:
     text = options.get("tolerance")
     if text is None:
         return Rules().tolerance
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = math.nan
+    value = fraction(text)
     if not 0 < value < 1:
         raise ValueError(f"tolerance={text}: must be above 0 and below 1, or a percentage: 0.02 or 2%")
     return value

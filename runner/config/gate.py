@@ -29,14 +29,22 @@ def check_gate(config: Config) -> None:
 
 def share(slowdown: Any) -> float:
     """``3%`` and 0.03 as 0.03. Raises ``ConfigError``."""
-    text = str(slowdown).strip()
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = math.nan
+    value = fraction(str(slowdown).strip())
     if isinstance(slowdown, bool) or not 0 <= value <= MOST_SLOWDOWN:
         raise ConfigError(
             f"study.gate.max_slowdown={slowdown}: must be a percentage or a share from 0 to {MOST_SLOWDOWN:g}, "
             "e.g. 3% or 0.03"
         )
     return value
+
+
+def fraction(text: str) -> float:
+    """A share or a percentage as a share; NaN for what is neither.
+
+    >>> fraction("3%"), fraction("0.03"), fraction("fast")
+    (0.03, 0.03, nan)
+    """
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return math.nan

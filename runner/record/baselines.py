@@ -12,8 +12,8 @@ from runner.record.mlflow_store import MlflowStore
 from runner.record.pruning import STANDARD_TAG
 from runner.record.selection import Selection
 from runner.result.model import Quality, Status
-from runner.verdict.doubt import doubt
-from runner.verdict.model import Configuration, Measured, Pair
+from runner.verdict.doubt import of_one
+from runner.verdict.model import Configuration, Measured
 
 NAME_TAG = "baseline_name"
 SINCE_TAG = "baseline_since"
@@ -66,7 +66,7 @@ def refusal(one: Measured) -> str:
         return "it does not say on which device it ran"
     if one.quality not in GOOD:
         return f"its quality is {one.quality.value}"
-    return doubt(Pair(one, one)).removeprefix("baseline: ")
+    return of_one(one)
 
 
 def apply(store: MlflowStore, change: Change, name: str, since: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from runner.result.model import Status
-from runner.verdict.doubt import doubt
+from runner.verdict.doubt import of_one
 from runner.verdict.model import Configuration, Measured, Pair
 
 Where = tuple[str, str, str, str]
@@ -59,7 +59,7 @@ def pooled(runs: Sequence[Measured]) -> Measured:
         return newest
     named = {one.result_id or number: one for number, one in enumerate(runs)}
     alike = [one for one in named.values() if one.fingerprint == newest.fingerprint and one.status is Status.PASSED]
-    sound = [one for one in alike if one.time_us and not doubt(Pair(one, one))] or alike
+    sound = [one for one in alike if one.time_us and not of_one(one)] or alike
     last = max(sound, key=_age)
     times = [one.time_us for one in sound if one.time_us]
     if len(times) < 2 or any(one.trials > 1 for one in sound):
