@@ -165,8 +165,8 @@ def test_a_higher_clock_does_not_open_a_gate() -> None:
 
     def at(clock: float, time_us: float) -> Measured:
         one = Measured((), "kv_quant", "q8", "cuda", Status.PASSED, "NVIDIA H200", "cuda_events", "cold")
-        bounds = {"low": time_us * 0.999, "high": time_us * 1.001}
-        return replace(one, time_us=time_us, **bounds, sm_clock_mhz=clock, experiment_id=str(time_us))
+        one = replace(one, time_us=time_us, low=time_us * 0.999, high=time_us * 1.001)
+        return replace(one, sm_clock_mhz=clock, experiment_id=str(time_us))
 
     then = at(1800.0, 1000.0)
     hidden, alike, less = (Pair(then, at(1944.0, cycles * 1800 / 1944)) for cycles in (1050.0, 1010.0, 950.0))
