@@ -14,6 +14,9 @@ from runner.measure.stopping import Stopper
 from runner.measure.throttle import Throttle
 from runner.result.model import Series
 
+WITH_LAUNCH = "_with_launch"
+"""Ends the method of a series whose samples hold the latency of their launches: it compares with no other one."""
+
 
 def measure_cold(
     streams: Sequence[Stream],
@@ -64,7 +67,7 @@ def measure_cold(
         reason = stopper.stop(sample_us)
     return Series(
         mode="cold",
-        method=marks.method,
+        method=marks.method if settings.hide_latency else f"{marks.method}{WITH_LAUNCH}",
         samples_us=samples,
         stop_reason=reason,
         flush_bytes=flush[0].nbytes,

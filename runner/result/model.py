@@ -93,7 +93,8 @@ class Series:
     mode: str
     """``cold``, ``hot``, ``graph`` or ``host``."""
     method: str
-    """What took the time: ``cuda_events``, ``host_events``, ``host_clock``; ``wall_clock`` of a whole program."""
+    """What took the time: ``cuda_events``, ``host_events``, ``host_clock``; ``wall_clock`` of a whole program.
+    ``…_with_launch`` where launch latency is within (``measure.hide_latency=false``)."""
     samples_us: list[float]
     """Time of one step per sample, microseconds, in order."""
     batch: int = 1

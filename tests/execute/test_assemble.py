@@ -11,6 +11,7 @@ from runner.execute.assemble import result
 from runner.plan.model import Target, Variant
 from runner.result.metrics import Ceilings
 from runner.result.model import CheckResult, Quality, Result, Series, Status
+from runner.verdict.of_result import measured
 from runner.worker.protocol import Outcome
 from tests.plan.plans import plan_with
 
@@ -59,3 +60,10 @@ def test_flags_are_said_in_words() -> None:
 def test_the_arithmetic_type_is_there_where_there_is_arithmetic(flops: int, compute: str) -> None:
     plan = plan_with(variants=(Variant("a", (), (), 16, 0, flops, "float32", compute="bfloat16"),), baseline="a")
     assert result(ABOUT, plan, Outcome("a", Status.PASSED), Ceilings(), 0.01).compute == compute
+
+
+@pytest.mark.parametrize("sanitize", [True, False])
+def test_a_sanitized_run_is_another_configuration(sanitize: bool) -> None:
+    plan = plan_with(variants=(Variant("a", (), (), 16, 0, 0, "float32"),), baseline="a")
+    found = result(ABOUT, replace(plan, sanitize=sanitize), Outcome("a", Status.PASSED), Ceilings(), 0.01)
+    assert measured(found).params.get("sanitize") == ("true" if sanitize else None)

@@ -101,7 +101,8 @@ def test_no_share_keeps_every_sample(bench: Any) -> None:
 
 def test_cold_order_without_hold_never_waits_between_flush_and_start(bench: Any) -> None:
     made = bench()
-    run(made, replace(SETTINGS, hide_latency=False))
+    (series,) = run(made, replace(SETTINGS, hide_latency=False))
+    assert series.method == "cuda_events_with_launch"
     sample = ["flush", "record start", "step", "record stop", "sync"]
     assert made.log == WARM_UP + sample + sample
 
