@@ -8,7 +8,8 @@ that is short beside it repeats its work (``calls`` of the families of several d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from runner.backend.base import Stream
 
@@ -20,6 +21,18 @@ def release_all(streams: Sequence[Stream]) -> None:
             stream.let_go()
     for stream in streams:
         stream.release()
+
+
+@contextmanager
+def held(streams: Sequence[Stream]) -> Iterator[None]:
+    """What is queued on the streams meanwhile begins at the end, all of it at once. They are let go also when something
+    was refused: a held stream would never end."""
+    try:
+        for stream in streams:
+            stream.hold()
+        yield
+    finally:
+        release_all(streams)
 
 
 class Marks:

@@ -131,6 +131,11 @@ def check(config: Config) -> None:
         raise ConfigError(f"profiler.kernels={config.profiler.kernels}: not a regular expression: {error}") from error
     _check_devices(config.devices)
     check_gate(config)
+    if config.measure.crosscheck and not config.measure.hide_latency:
+        raise ConfigError(
+            "measure.crosscheck=true: the times of the kernels alone say nothing of times with launch latency; leave "
+            "measure.hide_latency at true"
+        )
     if config.measure.lock_clocks and config.kernel.kind != "cuda":
         raise ConfigError(
             f"measure.lock_clocks={config.measure.lock_clocks}: kernel={config.kernel.name} measures no kernels; leave "

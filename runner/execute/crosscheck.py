@@ -92,7 +92,6 @@ def _launch(experiment: Experiment, results: Sequence[Result], scratch: Path, su
         steps=STEPS,
         record=True,
         flushed=True,
-        held=experiment.settings.hide_latency,
     )
 
 

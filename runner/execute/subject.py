@@ -107,7 +107,6 @@ class ProfiledWorker:
                     min_time_s=launch.min_time_s,
                     record=folder,
                     flushed=launch.flushed,
-                    held=launch.held,
                     checked=launch.checked,
                 )
             ),

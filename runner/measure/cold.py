@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
-from runner.backend.marks import Marks, release_all
+from runner.backend.marks import Marks, held
 from runner.measure.flush import Flusher
 from runner.measure.settings import MeasureSettings
 from runner.measure.sm_clock import SmClock, slowest
@@ -81,12 +81,7 @@ def measure_cold(
 def _queue(streams: Sequence[Stream], step: Callable[[], None], marks: Marks, hold: bool) -> None:
     """Queues one timed step, behind the flush that is still running on a single stream: nothing may wait for the
     device here."""
-    try:
-        for stream in streams if hold else ():
-            stream.hold()
+    with held(streams if hold else ()):
         marks.begin()
         step()
         marks.end()
-    finally:
-        if hold:  # also when the step was refused: a held stream would never end
-            release_all(streams)

@@ -118,10 +118,8 @@ class Launch:
     """The worker itself records what happens (CUPTI; the host backend) and leaves
     ``<scratch>/<variant>.events.json``, a list of ``TraceEvent`` documents."""
     flushed: bool = False
-    """Each step alone, its caches flushed before; what is recorded is then ``<scratch>/<variant>.steps.json``, a list
-    of such lists, one for each step."""
-    held: bool = True
-    """Where ``flushed``: each step is queued behind a held stream, as cold samples are."""
+    """Each step alone, as a cold sample is: its caches flushed before, queued behind a held stream. What is recorded is
+    then ``<scratch>/<variant>.steps.json``, a list of such lists, one for each step."""
     checked: bool = False
     """Each step on poisoned outputs, which are then compared with the reference; see ``Ended.checks``."""
     sanitize: bool = False

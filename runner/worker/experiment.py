@@ -263,9 +263,7 @@ class Experiment:
             workload.reset(variant)
             workload.step(variant)
             self._synchronize()
-            steps = flushed_steps(
-                self._streams, flush, lambda: workload.step(variant), recorder, request.steps, request.held
-            )
+            steps = flushed_steps(self._streams, flush, lambda: workload.step(variant), recorder, request.steps)
         path = Path(request.record) / f"{variant}{STEPS_SUFFIX}"
         path.write_text(json.dumps([[asdict(event) for event in step] for step in steps]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from runner.backend.base import Stream
-from runner.backend.marks import release_all
+from runner.backend.marks import held
 from runner.measure.flush import Flusher
 from runner.result.model import TraceEvent
 from runner.worker.recording import Recorder
@@ -19,10 +19,9 @@ def flushed_steps(
     step: Callable[[], None],
     recorder: Recorder,
     count: int,
-    held: bool,
 ) -> list[list[TraceEvent]]:
     """What happened in each of ``count`` steps, calls of the host left out. As in a cold sample the caches are flushed
-    before, and where ``held`` the step is queued behind a held stream; nothing of the flush is among the events.
+    before, and the step is queued behind a held stream; nothing of the flush is among the events.
 
     ``flush``: one for each stream, of its device.
     """
@@ -32,13 +31,8 @@ def flushed_steps(
             flusher.flush(stream)
         _wait(streams)
         with recorder.range(RANGE) as events:
-            try:
-                for stream in streams if held else ():
-                    stream.hold()
+            with held(streams):
                 step()
-            finally:
-                if held:  # also when the step was refused: a held stream would never end
-                    release_all(streams)
             _wait(streams)
         found.append([event for event in events if event.kind != "api"])
     return found

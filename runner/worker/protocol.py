@@ -64,7 +64,6 @@ class ProfileRequest:
     """Folder for ``<variant>.events.json``; empty = nothing is recorded."""
     flushed: bool = False
     """Single steps with flushed caches, recorded as ``<variant>`` with ``STEPS_SUFFIX``."""
-    held: bool = True
     checked: bool = False
 
 

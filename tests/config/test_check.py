@@ -104,6 +104,12 @@ def test_limits_that_are_expressions_are_left_to_the_planner() -> None:
     check_param("kernel.params.K", 10**9, Param(type="int", min="2*D", max="H*D"))
 
 
+def test_kernel_times_say_nothing_of_launch_latency(composer: Composer) -> None:
+    lines = ["kernel=toy", "measure.crosscheck=true", "measure.hide_latency=false"]
+    with pytest.raises(ConfigError, match=r"^measure\.crosscheck=true: .*measure\.hide_latency at true"):
+        expand(composer, lines, sweep=False)
+
+
 def test_a_letter_without_a_declaration_is_left_to_the_planner(composer: Composer) -> None:
     config = expand(composer, ["kernel=toy"], sweep=False).points[0].config
     config.kernel.params["free"] = "anything"

@@ -132,12 +132,6 @@ def test_steps_for_a_second_opinion_are_single_and_cold(log: list[str], tmp_path
     ] * 3
 
 
-def test_steps_of_a_second_opinion_are_held_only_where_cold_samples_are(log: list[str], tmp_path: Path) -> None:
-    with prepared(planned()) as experiment:
-        experiment.profile("plain", ProfileRequest(steps=1, record=str(tmp_path), flushed=True, held=False))
-    assert "flush_kernel" in log and "hold" not in log
-
-
 def test_times_taken_under_a_tool_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with prepared(planned()) as experiment:
         clean, _ = experiment.run("plain", SETTINGS)
