@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from runner.config.schema import Measure, MeasureHost
 from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
@@ -14,6 +16,23 @@ def test_host_limits_replace_the_general_ones_on_the_host_only() -> None:
     assert (cuda.min_samples, cuda.max_time_s, cuda.max_rsd) == (10, 15.0, 0.005)
     assert host.modes == ("cold",)
     assert cuda.modes == ("cold", "hot")
+
+
+@pytest.mark.parametrize(
+    ("general", "of_the_host", "measured"),
+    [
+        (["cold", "hot"], ["cold"], ("cold",)),
+        (["cold", "graph"], ["cold"], ("cold", "graph")),
+        (["graph"], ["cold", "hot"], ("cold", "hot", "graph")),
+        (["host"], ["host"], ("host",)),
+    ],
+)
+def test_a_mode_that_was_asked_for_is_measured_on_the_host_too(
+    general: list[str], of_the_host: list[str], measured: tuple[str, ...]
+) -> None:
+    measure = Measure(name="standard", modes=general, host=MeasureHost(modes=of_the_host))
+    assert measure_settings(measure, "host").modes == measured
+    assert measure_settings(measure, "cuda").modes == tuple(general)
 
 
 def test_the_config_group_and_the_settings_have_the_same_defaults() -> None:
