@@ -80,11 +80,16 @@ def write(result: Result, folder: Path) -> Path:
 def read(path: Path) -> Result:
     """Reads a ``result.json``. Raises ``DocumentError`` naming the file."""
     try:
-        return from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number))
     except OSError as error:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # DocumentError, bad JSON and bad UTF-8 alike
         raise DocumentError(f"cannot read {path}: {error}") from error
+
+
+def _no_number(name: str) -> float:
+    """Raises ``DocumentError``: Python's own reader takes NaN and Infinity for numbers, which JSON does not."""
+    raise DocumentError(f"{name} is no number in JSON")
 
 
 def read_id(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,7 @@ _FIGURES = {
     "bytes_moved": "bytes_moved",
     "flops": "flops",
 }
+_TIMES = ("time_us", "low", "high", "q1", "q3")
 METRICS = tuple(_FIGURES.values())
 """All that a judgement looks at."""
 
@@ -66,8 +68,12 @@ def measured(result: Result) -> Measured:
 
 
 def figures(metrics: Mapping[str, float]) -> dict[str, Any]:
-    """The fields of ``Measured`` that come from metrics, wherever these were kept."""
+    """The fields of ``Measured`` that come from metrics, wherever these were kept. What is not finite (a store and a
+    table can hold that) is no figure, and neither is a time of 0 or less."""
     found: dict[str, Any] = {field: metrics.get(name) for field, name in _FIGURES.items()}
+    for field, value in found.items():
+        if value is not None and not (math.isfinite(value) and (value > 0 or field not in _TIMES)):
+            found[field] = None
     return found | {"samples": int(found["samples"] or 0), "trials": int(found["trials"] or 1)}
 
 

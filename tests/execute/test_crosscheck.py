@@ -27,7 +27,7 @@ EXPERIMENT = cast(
         plan=plan_with(variants=VARIANTS, baseline="a"),
         config=SimpleNamespace(timeout_s=7.0),
         point=SimpleNamespace(folder=Path("job")),
-        settings=MeasureSettings(hide_latency=False),
+        settings=MeasureSettings(),
     ),
 )
 

@@ -109,6 +109,14 @@ def test_a_missing_key_takes_its_default_unless_it_is_required() -> None:
         from_dict(document)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_json_knows_no_number_for_is_refused(tmp_path: Path, number: str) -> None:
+    path = write(result(), tmp_path)
+    path.write_text(path.read_text(encoding="utf-8").replace('"time_us": ', f'"gbps_hot": {number}, "time_us": '))
+    with pytest.raises(DocumentError, match=f"result.json: {number} is no number in JSON"):
+        read(path)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": "x"}', "\udcff"])
 def test_reading_something_else_names_the_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "result.json"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+
+import pytest
 
 from runner.result.model import Series, Status
 from runner.verdict.model import Measured
@@ -36,6 +39,13 @@ def test_the_series_behind_the_time_says_how() -> None:
     hot = Series("hot", "cuda_events", [1.0])
     host = Series("host", "host_clock", [2.0])
     assert measured(result(samples=[hot, host])).mode == "host"
+
+
+@pytest.mark.parametrize("time_us", [math.nan, math.inf, -math.inf, 0.0, -5.0])
+def test_a_time_that_is_none_is_no_figure(time_us: float) -> None:
+    found = figures({"time_us": time_us, "time_us_low": time_us, "samples": math.nan, "trials": math.inf, "flops": 0.0})
+    assert (found["time_us"], found["low"], found["samples"], found["trials"]) == (None, None, 0, 1)
+    assert found["flops"] == 0.0
 
 
 def test_a_result_that_failed_has_no_figures() -> None:
