@@ -121,7 +121,7 @@ def _measured(runs: Iterable[Filed]) -> Iterator[Measured]:
 def _of_files(path: Path, also: Selection) -> Iterator[Measured]:
     """Raises ``ValueError`` and ``DocumentError`` that name the file."""
     if path.is_file() and path.suffix != ".json":
-        form_of(path)
+        _check_ending(path)
         for run in exported.runs(path):
             if _holds(also, run):
                 yield from _measured([run])
@@ -131,6 +131,14 @@ def _of_files(path: Path, also: Selection) -> Iterator[Measured]:
         run = Filed(result.id, fields.params(result), {}, fields.tags(result), start, end)
         if _holds(also, run):
             yield of_result.measured(result)
+
+
+def _check_ending(path: Path) -> None:
+    """Raises ``ValueError``."""
+    try:
+        form_of(path)
+    except ValueError:
+        raise ValueError("a file must end in .json (a result), .parquet or .csv (tables of runner.export)") from None
 
 
 def _holds(also: Selection, run: Filed) -> bool:

@@ -218,7 +218,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, read: Callable[.
         (path, "is newer than the one this runner reads"),
         (foreign, "is no table of python -m runner.export: it has no column run_id"),
         (broken, "cannot read "),
-        (text, "must end in .parquet or .csv"),
+        (text, "notes.txt: a file must end in .json (a result), .parquet or .csv"),
     ):
         with pytest.raises(ValueError) as refused:
             read(str(given))
