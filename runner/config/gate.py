@@ -16,11 +16,11 @@ MOST_SLOWDOWN = 10.0
 def check_gate(config: Config) -> None:
     """Raises ``ConfigError`` naming the key, the value and what is allowed."""
     gate = config.study.gate
+    if gate.min_experiments < 1:
+        raise ConfigError(f"study.gate.min_experiments={gate.min_experiments}: must be at least 1")
     if gate.max_slowdown is None:
         return
     share(gate.max_slowdown)
-    if gate.min_experiments < 1:
-        raise ConfigError(f"study.gate.min_experiments={gate.min_experiments}: must be at least 1")
     if not config.tracking.enabled:
         raise ConfigError(f"tracking={config.tracking.name}: study.gate needs the store, for its standards; {_WITHOUT}")
     if config.kernel.kind == "estimate":

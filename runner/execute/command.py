@@ -9,9 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from runner.config.errors import ConfigError
 from runner.config.points import Point, Skipped
 from runner.config.secrets import redact_overrides, redact_text
-from runner.execute import resume
+from runner.execute import gate, resume
 from runner.execute.closing import Ending, close, swept
 from runner.execute.evidence import keep
 from runner.execute.lanes import InTurn, Lanes
@@ -44,6 +45,10 @@ def run(
     ``lanes``: who runs the experiments; None = one after another, on the devices that they name.
     ``line``: what the user gave; empty = this process's arguments to ``python -m runner``.
     """
+    try:
+        gate.check(points)
+    except ConfigError as error:
+        return refuse([str(error)])
     experiments = [Experiment(point) for point in points]
     if experiments and experiments[0].config.dry_run:
         from runner.execute.dry_run import show

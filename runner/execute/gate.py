@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from runner.config.errors import ConfigError
 from runner.config.gate import share
 from runner.config.points import Point
 from runner.config.schema import Gate, Tracking
@@ -60,6 +61,18 @@ class Counts:
         if self.slow + self.unclear >= least:
             return Answer.UNDECIDED
         return Answer.OPEN if self.slow + self.unclear + self.fast else Answer.UNHELD
+
+
+def check(points: Sequence[Point]) -> None:
+    """Raises ``ConfigError`` for a gate that these points could never close."""
+    gates = [point.config.study.gate for point in points]
+    for gate in gates:
+        most = gates.count(gate)
+        if gate.max_slowdown is not None and gate.min_experiments > most:
+            raise ConfigError(
+                f"study.gate.min_experiments={gate.min_experiments}: must be at most {most}: this command has no "
+                "more experiments, and the gate could never close"
+            )
 
 
 def hold(points: Sequence[Point], folder: Path, sweep_id: str, console: Console) -> int:

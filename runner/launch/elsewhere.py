@@ -12,7 +12,7 @@ from rich.console import Console
 from runner.config.check_estimate import MEASURED
 from runner.config.errors import ConfigError
 from runner.config.points import Point, Skipped
-from runner.execute import command, resume
+from runner.execute import command, gate, resume
 from runner.execute.closing import Ending, close
 from runner.exit_codes import FAILED, INTERRUPTED, PASSED
 from runner.launch import lost
@@ -74,9 +74,10 @@ class _Elsewhere:
         command.say_skipped(self.skipped, self.points, self.console)
         tracking = self.points[0].config.tracking
         try:
+            gate.check(self.points)
             if tracking.enabled:
                 locate(tracking.uri, project_dir())
-        except TrackingUnavailable as error:
+        except (ConfigError, TrackingUnavailable) as error:
             return command.refuse([str(error)])
         # First the marker: whatever happens to this process, runner.sync finds what the jobs leave.
         recorder = Recorder(tracking, self.folder, command.begin(self.sweep_id, self.points), project_dir())

@@ -33,6 +33,7 @@ def test_it_can_be_given_with_any_command() -> None:
         (["study.gate.max_slowdown=nan"], "study.gate.max_slowdown=nan: must be"),
         (["study.gate.max_slowdown=[3]"], "study.gate.max_slowdown="),
         (["study.gate={max_slowdown: 3%, min_experiments: 0}"], "study.gate.min_experiments=0: must be at least 1"),
+        (["study.gate.min_experiments=0"], "study.gate.min_experiments=0: must be at least 1"),
         (["study.gate.max_slowdwn=3%"], "max_slowdown"),
         (["study.gate.max_slowdown=3%", "tracking=none"], "tracking=none: study.gate needs the store"),
     ],

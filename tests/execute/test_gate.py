@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from runner import baseline
+from runner.config.errors import ConfigError
 from runner.config.points import Point
 from runner.config.schema import Config, Gate, Study, Tracking
 from runner.execute import gate
@@ -175,6 +176,18 @@ def test_a_higher_clock_does_not_open_a_gate() -> None:
     assert gate.count(judged, 0.03) == Counts(unclear=1, fast=2)
 
 
+def test_one_that_could_never_close_is_refused() -> None:
+    def points(*gates: Gate) -> list[Point]:
+        return [Point(Config(study=Study(gate=one)), (), Path()) for one in gates]
+
+    gate.check(points(Gate("3%", 2), Gate("3%", 2)))
+    gate.check(points(Gate(None, 9)))
+    with pytest.raises(
+        ConfigError, match=r"^study\.gate\.min_experiments=3: must be at most 2: this command has no more"
+    ):
+        gate.check(points(Gate("3%", 3), Gate("3%", 3), Gate("5%", 1)))
+
+
 def test_a_command_ends_with_what_its_gate_says_unless_something_failed(tmp_path: Path, new_store: str) -> None:
     words = ("kernel=faulty", "gpu=host", "measure=quick", "measure.host.max_time_s=0.1", f"tracking.uri={new_store}")
     done = run(tmp_path, *words, "study.gate.max_slowdown=3%", "kernel.params.fault=0")
@@ -185,3 +198,5 @@ def test_a_command_ends_with_what_its_gate_says_unless_something_failed(tmp_path
     assert done.returncode == 1 and "gate: not held" in done.stdout
     done = run(tmp_path, *words, "study.gate.max_slowdown=fast", "kernel.params.fault=0")
     assert done.returncode == 2 and done.stderr.startswith("error: study.gate.max_slowdown=fast: must be")
+    done = run(tmp_path, *words, "study.gate={max_slowdown: 3%, min_experiments: 2}", "kernel.params.fault=0")
+    assert done.returncode == 2 and done.stderr.startswith("error: study.gate.min_experiments=2: must be at most 1")
