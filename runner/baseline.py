@@ -40,6 +40,7 @@ USAGE = (
 )
 _ACTIONS = ("set", "show", "unset")
 _SOURCES = ("run", "sweep", "commit")
+_NAME_LIMIT = 100
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asked = _parse(words)
     except (ValueError, TrackingUnavailable) as error:
-        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        streams.complain(error, usage=USAGE)
         return REFUSED
     try:
         if not reading.exists(asked.location):
             raise TrackingUnavailable(f"there is no store at {asked.location.shown}: give uri=")
         return {"set": _set, "show": _show, "unset": _unset}[asked.action](asked)
     except TrackingUnavailable as error:
-        print(f"error: {error}", file=sys.stderr)
+        streams.complain(error)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)
@@ -82,6 +83,8 @@ def _parse(words: Sequence[str]) -> _Asked:
         raise ValueError(f"{action or 'nothing to do'}: {choose_from(action, _ACTIONS)}")
     rest = list(words[1:])
     name = rest.pop(0) if action == "set" and rest and "=" not in rest[0] else ""
+    if not name.isprintable() or len(name) > _NAME_LIMIT:
+        raise ValueError(f"set: a name is printable and has at most {_NAME_LIMIT} characters; this one has {len(name)}")
     options = pairs(rest, ("uri",))
     location = locate(options.pop("uri", ""))
     if action == "set" and not any(key in options for key in _SOURCES):
@@ -105,7 +108,7 @@ def _set(asked: _Asked) -> int:
     if change.older:
         print(f"{len(change.older)} older runs of the same configurations were passed over")
     for run, reason in change.refused:
-        print(f"refused: {_line(run)}: {reason}", file=sys.stderr)
+        streams.complain(f"{_line(run)}: {reason}", "refused")
     if not change.chosen and not change.refused:
         return _nothing(asked, "no run")
     return FAILED if change.refused else PASSED
@@ -148,7 +151,7 @@ def _tables(runs: Sequence[Filed]) -> Iterator[Table]:
             cells = [f"{run.params.get('kernel', '')} {run.name}", f"{numbers.digits(run.metrics['time_us'], 4)} µs"]
             cells += ["–".join(numbers.digits(bound, 4) for bound in bounds if bound is not None), _commit(run)]
             cells += [f"{datetime.fromtimestamp(run.started / 1000, timezone.utc):%Y-%m-%d}"]
-            table.add_row(*map(escape, cells), escape(run.tags.get(NAME_TAG, "")))
+            table.add_row(*(escape(streams.printable(cell)) for cell in (*cells, run.tags.get(NAME_TAG, ""))))
         yield table
 
 
@@ -168,7 +171,7 @@ def _nothing(asked: _Asked, what: str) -> int:
 
 
 def _line(run: Filed) -> str:
-    return f"{run.params.get('kernel', '?')} {run.name} (run {run.run_id})"
+    return streams.printable(f"{run.params.get('kernel', '?')} {run.name} (run {run.run_id})")
 
 
 if __name__ == "__main__":

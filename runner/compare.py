@@ -35,7 +35,7 @@ from runner.report.terminal import Terminal
 from runner.result.document import DocumentError, write_text
 from runner.verdict.judge import judge
 from runner.verdict.match import match, nearest
-from runner.verdict.model import Comparison, Rules, Verdict
+from runner.verdict.model import Comparison, Pair, Rules, Verdict
 
 USAGE = "usage: python -m runner.compare baseline=<runs> candidate=<runs> [<option>=… …]"
 OWN = ("baseline", "candidate", "tolerance", "across", "markdown", "out", "file", "uri", "remeasure", "yes")
@@ -73,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         then, now = read(asked.baseline, asked.candidate, asked.location, asked.also)
         comparison = compare(then, now, asked.rules)
     except ValueError as error:
-        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        streams.complain(error, usage=USAGE)
         return REFUSED
     except TrackingUnavailable as error:
-        print(f"error: {error}", file=sys.stderr)
+        streams.complain(error)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -87,10 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             comparison = _remeasured(asked, then, now, comparison)
         _write(asked, comparison)
     except (ValueError, ConfigError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        streams.complain(error)
         return REFUSED if not isinstance(error, DocumentError) else FAILED
     except TrackingUnavailable as error:
-        print(f"error: {error}", file=sys.stderr)
+        streams.complain(error)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted; the comparison above is complete", file=sys.stderr)
@@ -105,7 +105,7 @@ def read(baseline: str, candidate: str, location: Location, also: Selection) -> 
 
 
 def compare(then: Side, now: Side, rules: Rules) -> Comparison:
-    """Matched and judged. Raises ``ValueError`` for sides without a common experiment."""
+    """Judges. Raises ``ValueError`` for sides without a common experiment, and for a side against itself."""
     matched = match(then.runs, now.runs)
     if not matched.pairs:
         apart = nearest(matched.only_baseline, matched.only_candidate)
@@ -113,8 +113,18 @@ def compare(then: Side, now: Side, rules: Rules) -> Comparison:
             f"baseline={then.words} and candidate={now.words} have no experiment in common"
             + (f"; of the two that are most alike {apart}" if apart else ": all of one side was SKIPPED")
         )
+    if all(map(_itself, matched.pairs)):
+        raise ValueError(
+            f"baseline={then.words} and candidate={now.words} are the same runs: there is nothing to compare"
+        )
     judged = judge(matched.pairs, rules)
     return Comparison(then.words, now.words, tuple(judged), matched.only_baseline, matched.only_candidate, rules)
+
+
+def _itself(pair: Pair) -> bool:
+    """Whether one run, or the same ones, stand on both sides."""
+    then, now = pair.baseline, pair.candidate
+    return bool(then.result_id) and (then.result_id, then.time_us) == (now.result_id, now.time_us)
 
 
 def _remeasured(asked: Asked, then: Side, now: Side, comparison: Comparison) -> Comparison:
@@ -210,7 +220,7 @@ def _file(asked: Asked, comparison: Comparison, folder: Path) -> None:
     try:
         print(f"MLflow: {comparisons.file(asked.location, comparison, folder, asked.command)}")
     except TrackingUnavailable as error:
-        print(f"warning: the comparison is not filed: {error}", file=sys.stderr)
+        streams.complain(f"the comparison is not filed: {error}", "warning")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             columns.form_of(path)
         selection = select(options)
     except (ValueError, TrackingUnavailable) as error:
-        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        streams.complain(error, usage=USAGE)
         return REFUSED
     try:
         return _export(location, selection, path)

@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asked = _parse(words)
     except (ValueError, TrackingUnavailable) as error:
-        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        streams.complain(error, usage=USAGE)
         return REFUSED
     try:
         return _prune(asked)
     except TrackingUnavailable as error:
-        print(f"error: {error}", file=sys.stderr)
+        streams.complain(error)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)

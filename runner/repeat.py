@@ -60,15 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asked = _parse(words)
     except (ValueError, TrackingUnavailable) as error:
-        print(f"error: {error}\n{USAGE}", file=sys.stderr)
+        streams.complain(error, usage=USAGE)
         return REFUSED
     try:
         return _repeat(asked)
     except (NotFound, ConfigError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        streams.complain(error)
         return REFUSED
     except (DocumentError, TrackingUnavailable) as error:
-        print(f"error: {error}", file=sys.stderr)
+        streams.complain(error)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -97,7 +97,10 @@ def _parse(words: Sequence[str]) -> _Asked:
 
 
 def _repeat(asked: _Asked) -> int:
-    original = originals.find(asked.word, asked.location)
+    try:
+        original = originals.find(asked.word, asked.location)
+    except DocumentError as error:
+        raise NotFound(str(error)) from error
     line = ["python", "-m", "runner.repeat", asked.word, *([f"uri={redact_uri(asked.uri)}"] if asked.uri else [])]
     code, results = rerun([original], asked.uri, asked.yes, shlex.join(line))
     new = successor(original.result, results)

@@ -11,7 +11,9 @@ _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links
     r"|\x1b[@-_]?|[\x00-\x1f\x7f-\x9f]"
+    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"  # the order in which letters are shown
 )
+_BLANK = str.maketrans("\t\n", "  ")
 
 
 def prepare() -> None:
@@ -25,8 +27,13 @@ def prepare() -> None:
 
 
 def printable(line: str) -> str:
-    """A line that somebody else's program wrote, without what would steer the terminal it is shown on."""
-    return _CONTROL.sub("", line.replace("\t", " "))
+    """What somebody else wrote, as one line without what would steer the terminal it is shown on."""
+    return _CONTROL.sub("", line.translate(_BLANK))
+
+
+def complain(message: object, kind: str = "error", usage: str = "") -> None:
+    """One line on standard error, whatever names the message holds; below it how to write the command."""
+    print(f"{kind}: {printable(str(message))}" + (f"\n{usage}" if usage else ""), file=sys.stderr)
 
 
 def silence() -> None:

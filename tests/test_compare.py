@@ -41,7 +41,8 @@ def spool(tmp_path: Path) -> Spool:
         for variant in ("fp32", "q8"):
             for context in (4096, 8192):
                 slower = factor if (variant, context) == ("q8", 8192) else 1.0
-                write(timed(variant, context, slower, **changes), tmp_path / name / f"{context}" / variant)
+                one = timed(variant, context, slower, id=f"{name}-{context}-{variant}", **changes)
+                write(one, tmp_path / name / f"{context}" / variant)
         return str(tmp_path / name)
 
     return write_side
@@ -169,6 +170,7 @@ def test_nothing_is_measured_again_for_a_baseline_that_cannot_be_believed(
         (["baseline={now}", "candidate=last-green"], "only a baseline can be the last green one"),
         (["baseline={now}", "candidate={now}", "kernel=sync"], "candidate={now}: no such run (with what else"),
         (["baseline={now}", "candidate={now}", "tolerance=2"], "tolerance=2: must be above 0 and below 1"),
+        (["baseline={now}", "candidate={now}"], "are the same runs: there is nothing to compare"),
         (["baseline={now}", "candidate={now}", "across=host"], "across=host: must be gpu"),
         (["baseline={now}", "candidate={now}", "fiel=no"], "fiel: no such key; did you mean 'file'?"),
         (["baseline={now}", "candidate={now}", "uri=ftp://x"], "cannot be used; allowed: sqlite:///<file>"),

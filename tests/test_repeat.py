@@ -162,7 +162,7 @@ def test_variants_of_one_experiment_are_run_together_and_others_in_folders_of_th
         (["a", "yes="], 2, "yes=: a value is missing"),
         (["nowhere"], 2, "nowhere: give the id of a run"),
         ([32 * "0"], 2, "has no such run"),
-        (["broken.json"], 1, "cannot read broken.json"),
+        (["broken.json"], 2, "cannot read broken.json"),
         (["empty.json"], 2, "the result keeps no config"),
     ],
 )

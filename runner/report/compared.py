@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.report import markdown, numbers
+from runner.streams import printable
 from runner.verdict.model import Comparison, Judged, Measured, Verdict
 
 HEAD = ("experiment", "baseline", "candidate", "change", "95 % interval", "noise floor", "verdict", "why")
@@ -43,7 +44,7 @@ def labels(runs: Sequence[Measured]) -> list[str]:
     found = []
     for number, one in enumerate(runs):
         parts = [f"{key}={values[number]}" for values, key in shown.items() if values[number]]
-        found.append(" ".join([one.kernel, one.variant, *parts]))
+        found.append(printable(" ".join([one.kernel, one.variant, *parts])))
     return found
 
 
@@ -59,8 +60,8 @@ def about(comparison: Comparison) -> list[str]:
     thens = [one.pair.baseline for one in comparison.judged]
     nows = [one.pair.candidate for one in comparison.judged]
     lines = [
-        f"baseline  {comparison.baseline}{_said(thens)}",
-        f"candidate {comparison.candidate}{_said(nows)}",
+        printable(f"baseline  {comparison.baseline}{_said(thens)}"),
+        printable(f"candidate {comparison.candidate}{_said(nows)}"),
     ]
     if comparison.rules.across_gpus:
         lines.append("across GPUs: different devices are compared, as was asked for")
@@ -112,7 +113,15 @@ def _cells(one: Judged) -> tuple[str, ...]:
         interval = floor = numbers.NONE
     else:
         interval, floor = f"{one.low:+.2%} … {one.high:+.2%}", f"±{one.floor:.2%}"
-    return (_time(one.pair.baseline), _time(one.pair.candidate), change, interval, floor, one.verdict.value, one.reason)
+    return (
+        _time(one.pair.baseline),
+        _time(one.pair.candidate),
+        change,
+        interval,
+        floor,
+        one.verdict.value,
+        printable(one.reason),
+    )
 
 
 def _time(one: Measured) -> str:

@@ -77,6 +77,6 @@ def _reasons(listed: list[Row]) -> dict[tuple[Verdict, str], list[str]]:
     """Which experiments share a reason; those of the worst verdict first."""
     found: dict[tuple[Verdict, str], list[str]] = {}
     for row in listed:
-        if row.judged.reason:
-            found.setdefault((row.judged.verdict, row.judged.reason), []).append(row.cells[0])
+        if reason := row.cells[HEAD.index("why")]:
+            found.setdefault((row.judged.verdict, reason), []).append(row.cells[0])
     return found

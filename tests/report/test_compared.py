@@ -92,6 +92,17 @@ def test_markdown_folds_what_is_the_same_and_breaks_nothing(comparison: Comparis
     assert "and 4 more" in markdown_of(comparison, most=1)
 
 
+def test_no_name_steers_the_terminal() -> None:
+    pair = Pair(run(1), run(1, status=Status.INCORRECT, message="\x1b[31mred\x07\nand more", variant="q\x1b[2J\u202e8"))
+    found = Comparison("a\x1b]0;title\x07", "y", tuple(judge([pair])), (run(2, variant="\x1b[2Jx"),), ())
+    console = Console(file=io.StringIO(), width=200)
+    print_comparison(found, console)
+    told = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "k q8: the candidate is INCORRECT: red and more" in told
+    for text in (told, markdown_of(found)):
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
 def test_sides_are_told_with_commit_and_device(comparison: Comparison) -> None:
     one = Pair(run(1, commit="a" * 40, driver="580"), run(1, commit="b" * 40, device="NVIDIA H100"))
     told = about(Comparison("x", "y", tuple(judge([one], Rules(across_gpus=True))), rules=Rules(across_gpus=True)))
