@@ -15,7 +15,7 @@ from runner.verdict.model import Measured
 LOOKED_AT = Only(
     tags=(
         *("kind", "status", "quality", "time_method", "time_mode", "flags", "device_name", "message", "fingerprint"),
-        *("git_commit", "driver", "result_id", "sweep_id", "experiment_id", "overrides"),
+        *("git_commit", "git_dirty", "driver", "result_id", "sweep_id", "experiment_id", "overrides"),
     ),
     metrics=of_result.METRICS,
 )
@@ -57,6 +57,7 @@ def of_run(run: Filed) -> Measured | None:
         **figures,
         fingerprint=tags.get("fingerprint", ""),
         commit=tags.get("git_commit", ""),
+        dirty=tags.get("git_dirty") == "true",
         driver=tags.get("driver", ""),
         run_id=run.run_id,
         result_id=tags.get("result_id", ""),

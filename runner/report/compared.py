@@ -44,7 +44,7 @@ def labels(runs: Sequence[Measured]) -> list[str]:
     found = []
     for number, one in enumerate(runs):
         parts = [f"{key}={values[number]}" for values, key in shown.items() if values[number]]
-        found.append(printable(" ".join([one.kernel, one.variant, *parts])))
+        found.append(printable(" ".join(filter(None, [one.kernel, one.variant, *parts]))))
     return found
 
 
@@ -129,9 +129,10 @@ def _time(one: Measured) -> str:
 
 
 def _said(runs: Sequence[Measured]) -> str:
-    """Commits, devices and drivers of a side, where they are few enough to name."""
+    """Commits (a plus: something was in none), devices and drivers of a side, where they are few enough to name."""
     told = []
-    for values in ({one.commit[:12] for one in runs}, {one.device for one in runs}, {one.driver for one in runs}):
+    commits = {one.commit[:12] + "+" * one.dirty for one in runs if one.commit}
+    for values in (commits, {one.device for one in runs}, {one.driver for one in runs}):
         named = sorted(values - {""})
         if named:
             told.append(", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else ""))

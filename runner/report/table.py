@@ -49,7 +49,7 @@ def render(family: Rows, width: int) -> RenderableType:
     if any(cell.endswith(" *") for cell in family.columns[0].cells):
         remarks.append("* is the baseline of the speed-ups")
     if hidden:
-        names = ", ".join(column.title.replace("\n", " ") for column in hidden)
+        names = ", ".join(column.title.replace("-\n", "-").replace("\n", " ") for column in hidden)
         remarks.append(f"left out at this width: {names}")
     parts.append(Text("; ".join(remarks)))
     parts += [_note(note) for note in family.notes]

@@ -68,6 +68,8 @@ class Measured:
     fingerprint: str = ""
     """Equal for runs that can stand for each other."""
     commit: str = ""
+    dirty: bool = False
+    """Something that was in no commit was measured."""
     driver: str = ""
     run_id: str = ""
     """Of the tracker; empty for what was read from a file."""

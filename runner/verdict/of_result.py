@@ -58,6 +58,7 @@ def measured(result: Result) -> Measured:
         **figures(found),
         fingerprint=str(environment.get("fingerprint") or ""),
         commit=str(environment.get("git_commit") or ""),
+        dirty=bool(environment.get("git_dirty")),
         driver=str(environment.get("driver") or ""),
         result_id=result.id,
         sweep_id=result.sweep_id,

@@ -64,6 +64,10 @@ def test_a_label_has_what_differs_and_does_not_follow_from_the_variant() -> None
     assert labels([]) == []
 
 
+def test_what_was_refused_before_it_had_a_variant_is_its_family() -> None:
+    assert labels([run(1, variant=""), run(1)]) == ["k", "k q8"]
+
+
 def test_on_a_wide_terminal_and_on_a_narrow_one(comparison: Comparison) -> None:
     wide, narrow = shown(comparison, 160), shown(comparison, 60)
     for said in (wide, narrow):
@@ -104,11 +108,11 @@ def test_no_name_steers_the_terminal() -> None:
 
 
 def test_sides_are_told_with_commit_and_device(comparison: Comparison) -> None:
-    one = Pair(run(1, commit="a" * 40, driver="580"), run(1, commit="b" * 40, device="NVIDIA H100"))
+    one = Pair(run(1, commit="a" * 40, driver="580"), run(1, commit="b" * 40, dirty=True, device="NVIDIA H100"))
     told = about(Comparison("x", "y", tuple(judge([one], Rules(across_gpus=True))), rules=Rules(across_gpus=True)))
     assert told == [
         "baseline  x (aaaaaaaaaaaa; NVIDIA H200; 580)",
-        "candidate y (bbbbbbbbbbbb; NVIDIA H100)",
+        "candidate y (bbbbbbbbbbbb+; NVIDIA H100)",
         "across GPUs: different devices are compared, as was asked for",
     ]
     assert leftovers(Comparison("x", "y", ())) == []
