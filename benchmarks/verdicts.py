@@ -81,6 +81,7 @@ def measured(name: str, checkout: Path, runs: Path, gpu: str) -> str:
     with (runs / f"{name}.txt").open("w", encoding="utf-8") as log:
         environment = {**os.environ, "PYTHONPATH": path}
         done = subprocess.run(line, cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
+    shutil.rmtree(folder / "report", ignore_errors=True)  # plots and pages of each command, 5 MB, which nobody compares
     return f"{name}: exit code {done.returncode} in {time.monotonic() - begin:.0f} s"
 
 
