@@ -80,6 +80,13 @@ class Process:
             if not os.path.isdir(command.folder):
                 why = f"its working directory {command.folder} is gone"
             raise ProgramFailed(Status.RUNTIME_ERROR, f"{program} cannot be run: {why}") from error
+        try:
+            self._watch(watch)
+        except BaseException:  # an interrupt: nobody has this object yet, so nobody else would end the program
+            self._kill_all()
+            raise
+
+    def _watch(self, watch: str) -> None:
         assert self._popen.stdout is not None and self._popen.stderr is not None
         self.pid = self._popen.pid
         self.stdout = Captured(self._popen.stdout, watch)
@@ -129,16 +136,23 @@ class Process:
         while left and time.monotonic() < deadline:
             time.sleep(0.01)
             left = [process for process in left if processes.lives(process)]
-        for _ in range(_ROUNDS):
-            left = self.members()
-            if not left:
-                break
-            self.left_behind += len(left) if by_itself else 0
-            processes.end(left)
+        killed = self._kill_all()
+        self.left_behind += killed if by_itself else 0
         self._ended.wait(_DRAIN_S)
         self.usage.stop()
         for captured in (self.stdout, self.stderr):
             captured.wait(_DRAIN_S)
+
+    def _kill_all(self) -> int:
+        """How many processes there were to end."""
+        count = 0
+        for _ in range(_ROUNDS):
+            left = family.members(self._popen.pid, self.mark)
+            if not left:
+                break
+            count += len(left)
+            processes.end(left)
+        return count
 
     def members(self) -> list[psutil.Process]:
         """Every process of the program, oldest first."""

@@ -36,11 +36,24 @@ def _alive() -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if family.MARK in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+            marked = family.MARK in process.environ() and process.status() != psutil.STATUS_ZOMBIE
+            if marked and os.getpid() in [parent.pid for parent in process.parents()]:
                 found.append(process)
         except psutil.Error:
             continue
-    return [process for process in found if os.getpid() in [parent.pid for parent in process.parents()]]
+    return found
+
+
+def test_an_interrupt_while_it_starts_leaves_nothing_behind(
+    program: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(pid: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runner.program.process.Usage", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measure("it", program("import os, time; os.fork(); time.sleep(600)"), LIMIT, tmp_path)
+    assert not _alive()
 
 
 def test_every_measured_run_is_a_sample(program: Make, tmp_path: Path) -> None:
