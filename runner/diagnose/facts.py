@@ -50,17 +50,23 @@ def _family(result: Result) -> Iterator[tuple[str, Value]]:
 
 
 def _target(result: Result) -> Iterator[tuple[str, Value]]:
-    """The target's figures, and where its two roofs meet for this variant's arithmetic."""
-    target = result.environment.get("target") or {}
-    for name, key in (("sms", "sms"), ("peak_gbps", "bandwidth_gbps"), ("l2_bytes", "l2_bytes")):
+    """The target's figures, and where its two roofs meet for this variant's arithmetic; rates of all devices."""
+    target, found = result.environment.get("target") or {}, result.metrics
+    for name, key in (("sms", "sms"), ("l2_bytes", "l2_bytes")):
         if target.get(key):
             yield name, target[key]
-    if result.metrics.get("pct_peak_flops"):
-        peak = 100 * result.metrics["tflops"] / result.metrics["pct_peak_flops"]
+    one, devices = float(target.get("bandwidth_gbps") or 0.0), 1
+    if one and found.get("pct_peak_bandwidth"):
+        devices = max(1, round(100 * found["gbps"] / found["pct_peak_bandwidth"] / one))
+    if one:
+        yield "peak_gbps", devices * one
+    if found.get("pct_peak_flops"):
+        peak = 100 * found["tflops"] / found["pct_peak_flops"]
         yield "peak_tflops", peak
-        yield "float32_peak", abs(peak / (target.get("tflops", {}).get("float32") or peak) - 1) < 0.01
-        if target.get("bandwidth_gbps"):
-            yield "ridge", 1e3 * peak / target["bandwidth_gbps"]
+        single = target.get("tflops", {}).get("float32") or peak / devices
+        yield "float32_peak", abs(peak / devices / single - 1) < 0.01
+        if one:
+            yield "ridge", 1e3 * peak / (devices * one)
 
 
 def _dominant(profile: Profile) -> Iterator[tuple[str, Value]]:

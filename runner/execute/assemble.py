@@ -9,6 +9,7 @@ from typing import Any
 from runner.backend.nvml import THROTTLED
 from runner.execute.about import About
 from runner.plan.model import Plan
+from runner.plan.target import several
 from runner.result import clock
 from runner.result.doubts import series_doubts
 from runner.result.metrics import Ceilings, main_series, metrics, quality, speedups, timed_metrics
@@ -70,7 +71,9 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     if variant is None:
         return made
     made.compute = variant.compute if variant.flops else ""
-    made.metrics = metrics(variant, outcome.series, outcome.checks, plan.target, ceilings)
+    used = len({buffer.device for buffer in plan.buffers}) or 1
+    target = several(plan.target, used)
+    made.metrics = metrics(variant, outcome.series, outcome.checks, target, ceilings.several(used))
     main = main_series(outcome.series)
     trials = of_mode(outcome.series, main.mode) if main else []
     made.flags = list(dict.fromkeys(flag for item in trials for flag in summarise(item.samples_us).flags))
@@ -78,9 +81,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     made.metrics.update(timed_metrics(plan, variant, made.metrics))
     if outcome.units_per_step > 1 and "time_us" in made.metrics:
         made.metrics["tpot_us"] = made.metrics["time_us"] / outcome.units_per_step
-    made.quality, doubts = quality(
-        variant, outcome.series, made.metrics, plan.target, max_rsd, _throttled(outcome.state), len(plan.devices)
-    )
+    made.quality, doubts = quality(variant, outcome.series, made.metrics, target, max_rsd, _throttled(outcome.state))
     if made.quality is Quality.ABOVE_PEAK and made.status is Status.PASSED:
         made.status, made.message = Status.INCORRECT, doubts.pop(0)  # an error, not a record
     made.warnings += doubts

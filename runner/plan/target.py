@@ -27,6 +27,19 @@ def target_of(gpu: Gpu) -> Target:
     )
 
 
+def several(target: Target, devices: int) -> Target:
+    """So many of a device as one, as declared bytes and FLOPs are those of all devices: rates and caches added up."""
+    if devices == 1:
+        return target
+    return replace(
+        target,
+        title=f"{devices} x {target.title}",
+        bandwidth_gbps=devices * target.bandwidth_gbps,
+        l2_bytes=devices * target.l2_bytes,
+        tflops={kind: devices * rate for kind, rate in target.tflops.items()},
+    )
+
+
 def matches(gpu: Gpu, device_name: str) -> bool:
     """True when the driver's name for a device is one of the option's."""
     return device_name.strip().lower() in {name.strip().lower() for name in gpu.nvml_names}

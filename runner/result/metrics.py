@@ -38,6 +38,15 @@ class Ceilings:
         """The bandwidth that this kind of access reaches."""
         return {"copy": self.copy_gbps, "read": self.read_gbps, "write": self.write_gbps}[kind]
 
+    def several(self, devices: int) -> Ceilings:
+        """Of so many devices like this one together."""
+        return Ceilings(
+            copy_gbps=devices * self.copy_gbps,
+            read_gbps=devices * self.read_gbps,
+            write_gbps=devices * self.write_gbps,
+            tflops={kind: devices * rate for kind, rate in self.tflops.items()},
+        )
+
 
 def access(bytes_read: float, bytes_written: float) -> Access:
     """Which ceiling holds for so many bytes: that of the copy, unless nearly all of them go one way. The memory's bus
@@ -179,13 +188,12 @@ def quality(
     target: Target,
     max_rsd: float,
     throttled: Collection[str] = (),
-    devices: int = 1,
 ) -> tuple[Quality, list[str]]:
     """How far to trust the figures, and each doubt in words, that of the quality first."""
     if "time_us" not in found:
         return Quality.UNMEASURED, []
     doubts: list[tuple[Quality, str]] = []
-    above = above_peak(variant, series, found, target, devices)
+    above = above_peak(variant, series, found, target)
     if above:
         doubts.append((Quality.ABOVE_PEAK, above))
     if throttled:

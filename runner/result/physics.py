@@ -14,30 +14,27 @@ FLOPS_SLACK = 1.10
 H200: 132 SMs x 4096 FLOP x 1.83 GHz = 989 TFLOP/s, and up to 1.98 GHz, 8 % more)."""
 
 
-def above_peak(
-    variant: Variant, series: Sequence[Series], found: Mapping[str, float], target: Target, devices: int = 1
-) -> str:
-    """The rate that is above the peak of so many devices, in words; empty where none is.
+def above_peak(variant: Variant, series: Sequence[Series], found: Mapping[str, float], target: Target) -> str:
+    """The rate that is above the target's peak, in words; empty where none is.
 
     A bandwidth counts where the caches were flushed before each sample. On the host backend nothing is judged: what
     a configuration gives as its peak is no datasheet's.
     """
     if target.backend != "cuda":
         return ""
-    many = f"{devices} x {target.title}" if devices > 1 else target.title
-    peak = devices * target.bandwidth_gbps
+    peak = target.bandwidth_gbps
     gbps = found.get("gbps", 0.0)
     if peak and gbps > peak * ABOVE_PEAK_SLACK and any(item.mode == "cold" for item in series):
         return (
-            f"{gbps:.0f} GB/s is above the {peak:.0f} GB/s of {many}, {100 * gbps / peak:.0f} % of what its memory can "
-            f"do: the declared bytes ({variant.bytes_moved} per step in {found['time_us']:.4g} µs) or the flush are "
-            "wrong"
+            f"{gbps:.0f} GB/s is above the {peak:.0f} GB/s of {target.title}, {100 * gbps / peak:.0f} % of what its "
+            f"memory can do: the declared bytes ({variant.bytes_moved} per step in {found['time_us']:.4g} µs) or the "
+            "flush are wrong"
         )
-    peak = devices * target.tflops.get(variant.compute, 0.0)
+    peak = target.tflops.get(variant.compute, 0.0)
     tflops = found.get("tflops", 0.0)
     if peak and tflops > peak * FLOPS_SLACK:
         return (
-            f"{tflops:.4g} TFLOP/s is above the {peak:.4g} TFLOP/s of {many} in {variant.compute}, "
+            f"{tflops:.4g} TFLOP/s is above the {peak:.4g} TFLOP/s of {target.title} in {variant.compute}, "
             f"{100 * tflops / peak:.0f} % of what it can do: the declared FLOPs ({variant.flops} per step in "
             f"{found['time_us']:.4g} µs), their type or the time are wrong"
         )

@@ -8,7 +8,7 @@ import pytest
 
 from runner.execute.about import About
 from runner.execute.assemble import result
-from runner.plan.model import Target, Variant
+from runner.plan.model import Buffer, Target, Variant
 from runner.result.metrics import Ceilings
 from runner.result.model import CheckResult, Quality, Result, Series, Status
 from runner.verdict.of_result import measured
@@ -67,3 +67,16 @@ def test_a_sanitized_run_is_another_configuration(sanitize: bool) -> None:
     plan = plan_with(variants=(Variant("a", (), (), 16, 0, 0, "float32"),), baseline="a")
     found = result(ABOUT, replace(plan, sanitize=sanitize), Outcome("a", Status.PASSED), Ceilings(), 0.01)
     assert measured(found).params.get("sanitize") == ("true" if sanitize else None)
+
+
+def test_percentages_of_several_devices_are_of_all_of_them() -> None:
+    variant = Variant("a", (), (), 10**9, 0, 10**9, "float32")
+    buffers = tuple(Buffer(f"x_gpu{place}", (4,), "float32", device=place) for place in range(2))
+    plan = plan_with(variants=(variant,), baseline="a", buffers=buffers)
+    plan = replace(plan, target=replace(H200, tflops={"float32": 67.0}), devices=(0, 1))
+    outcome = Outcome("a", Status.PASSED, series=[Series("cold", "cuda_events", [500.0] * 9)])
+    found = result(ABOUT, plan, outcome, Ceilings(copy_gbps=4000.0, read_gbps=4000.0), 0.005).metrics
+    assert found["gbps"] == pytest.approx(2000.0)
+    assert found["pct_peak_bandwidth"] == pytest.approx(100 * 2000 / 9600)
+    assert found["pct_ceiling_bandwidth"] == pytest.approx(25.0)
+    assert found["pct_peak_flops"] == pytest.approx(100 * 2 / 134)

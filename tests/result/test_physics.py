@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.plan.model import Target, Variant
+from runner.plan.target import several
 from runner.result.model import Series
 from runner.result.physics import above_peak
 
@@ -42,8 +43,8 @@ def test_caches_that_were_not_flushed_may_be_faster_than_memory() -> None:
 
 
 def test_several_devices_have_several_memories() -> None:
-    assert above_peak(ONE, COLD, found(gbps=9_000), H200, devices=2) == ""
-    assert "9600 GB/s of 2 x H200 SXM" in above_peak(ONE, COLD, found(gbps=10_000), H200, devices=2)
+    assert above_peak(ONE, COLD, found(gbps=9_000), several(H200, 2)) == ""
+    assert "9600 GB/s of 2 x H200 SXM" in above_peak(ONE, COLD, found(gbps=10_000), several(H200, 2))
 
 
 def test_the_peak_of_a_cpu_is_not_physical() -> None:
