@@ -20,13 +20,13 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from runner import streams
+from runner import command_line, streams
 from runner.config.errors import choose_from
-from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner.exit_codes import FAILED, PASSED
 from runner.record import baselines, reading
 from runner.record.baselines import NAME_TAG
 from runner.record.filed import Filed
-from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.location import Location, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.pruning import STANDARD_TAG
 from runner.record.selection import Selection, pairs, select
@@ -55,26 +55,13 @@ class _Asked:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return PASSED
-    streams.prepare()
-    try:
-        asked = _parse(words)
-    except (ValueError, TrackingUnavailable) as error:
-        streams.complain(error, usage=USAGE)
-        return REFUSED
-    try:
-        if not reading.exists(asked.location):
-            raise TrackingUnavailable(f"there is no store at {asked.location.shown}: give uri=")
-        return {"set": _set, "show": _show, "unset": _unset}[asked.action](asked)
-    except TrackingUnavailable as error:
-        streams.complain(error)
-        return FAILED
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on", file=sys.stderr)
-        return INTERRUPTED
+    again = "interrupted; the same command goes on"
+    return command_line.run(__doc__, USAGE, arguments, _parse, _do, interrupted=again)
+
+
+def _do(asked: _Asked) -> int:
+    reading.require(asked.location)
+    return {"set": _set, "show": _show, "unset": _unset}[asked.action](asked)
 
 
 def _parse(words: Sequence[str]) -> _Asked:

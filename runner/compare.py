@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner import streams
+from runner import command_line, streams
 from runner.config.errors import ConfigError
 from runner.config.gate import fraction
 from runner.exit_codes import AMBIGUOUS, FAILED, INCOMPARABLE, INTERRUPTED, PASSED, REFUSED, REGRESSION
 from runner.record import sides
 from runner.record.location import Location, TrackingUnavailable, locate
-from runner.record.selection import Selection, pairs, select
+from runner.record.selection import Selection, flag, pairs, select
 from runner.record.sides import Side
 from runner.report.compared import markdown_of
 from runner.report.compared_files import write_files
@@ -63,24 +63,16 @@ class Asked:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return PASSED
-    streams.prepare()
+    return command_line.run(__doc__, USAGE, arguments, _asked, _do)
+
+
+def _do(asked: Asked) -> int:
     try:
-        asked = _asked(words)
         then, now = read(asked.baseline, asked.candidate, asked.location, asked.also)
         comparison = compare(then, now, asked.rules)
     except ValueError as error:
         streams.complain(error, usage=USAGE)
         return REFUSED
-    except TrackingUnavailable as error:
-        streams.complain(error)
-        return FAILED
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
     try:
         print_comparison(comparison, Terminal(highlight=False))
         if asked.remeasure and comparison.counts[Verdict.AMBIGUOUS]:
@@ -89,9 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, ConfigError) as error:
         streams.complain(error)
         return REFUSED if not isinstance(error, DocumentError) else FAILED
-    except TrackingUnavailable as error:
-        streams.complain(error)
-        return FAILED
     except KeyboardInterrupt:
         print("interrupted; the comparison above is complete", file=sys.stderr)
         return INTERRUPTED
@@ -154,21 +143,17 @@ def _asked(words: Sequence[str]) -> Asked:
     for side in ("baseline", "candidate"):
         if side not in options:
             raise ValueError(f"{side}= is missing: {sides.FORMS}")
-    try:
-        location = locate(options.get("uri", ""))
-    except TrackingUnavailable as error:
-        raise ValueError(str(error)) from None
     return Asked(
         baseline=options["baseline"],
         candidate=options["candidate"],
         also=select(given),
-        rules=Rules(tolerance=_tolerance(options), across_gpus=_choice(options, "across", {"gpu": True}, False)),
-        location=location,
+        rules=Rules(tolerance=_tolerance(options), across_gpus=_across_gpus(options)),
+        location=locate(options.get("uri", "")),
         markdown=_path(options, "markdown"),
         out=_path(options, "out"),
-        file=_choice(options, "file", {"true": True, "false": False}, True),
-        remeasure=_choice(options, "remeasure", {"true": True, "false": False}, False),
-        yes=_choice(options, "yes", {"true": True, "false": False}, False),
+        file=flag("file", options.get("file", ""), True),
+        remeasure=flag("remeasure", options.get("remeasure", ""), False),
+        yes=flag("yes", options.get("yes", ""), False),
         uri=options.get("uri", ""),
         command=shlex.join(
             ["python", "-m", "runner.compare", *(word for word in words if not word.startswith("uri="))]
@@ -186,13 +171,10 @@ def _tolerance(options: Mapping[str, str]) -> float:
     return value
 
 
-def _choice(options: Mapping[str, str], key: str, known: Mapping[str, bool], default: bool) -> bool:
-    text = options.get(key)
-    if text is None:
-        return default
-    if text not in known:
-        raise ValueError(f"{key}={text}: must be {' or '.join(known)}")
-    return known[text]
+def _across_gpus(options: Mapping[str, str]) -> bool:
+    if options.get("across", "gpu") != "gpu":
+        raise ValueError(f"across={options['across']}: must be gpu")
+    return "across" in options
 
 
 def _path(options: Mapping[str, str], key: str) -> Path | None:

@@ -13,47 +13,54 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from runner import streams
-from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner import command_line, streams
+from runner.exit_codes import FAILED, PASSED
 from runner.record import columns, reading
 from runner.record.columns import Table
-from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.location import Location, locate
 from runner.record.selection import Selection, pairs, select
 
 USAGE = "usage: python -m runner.export [out=<file>.parquet|.csv] [<key>=<value>,… …] [uri=<tracking uri>]"
 _OWN = ("out", "uri")
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line says."""
+
+    location: Location
+    selection: Selection
+    path: Path | None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return PASSED
-    streams.prepare()
+    nothing = "interrupted; nothing was written"
+    return command_line.run(__doc__, USAGE, arguments, _parse, _written, interrupted=nothing)
+
+
+def _parse(words: Sequence[str]) -> _Asked:
+    options = pairs(words, _OWN)
+    out, location = options.pop("out", ""), locate(options.pop("uri", ""))
+    path = Path(out).expanduser() if out else None
+    if path is not None:
+        columns.form_of(path)
+    return _Asked(location, select(options), path)
+
+
+def _written(asked: _Asked) -> int:
     try:
-        options = pairs(words, _OWN)
-        out, location = options.pop("out", ""), locate(options.pop("uri", ""))
-        path = Path(out).expanduser() if out else None
-        if path is not None:
-            columns.form_of(path)
-        selection = select(options)
-    except (ValueError, TrackingUnavailable) as error:
-        streams.complain(error, usage=USAGE)
-        return REFUSED
-    try:
-        return _export(location, selection, path)
+        return _export(asked.location, asked.selection, asked.path)
     except BrokenPipeError:  # whoever read the table has seen enough
         streams.silence()
         return PASSED
-    except (TrackingUnavailable, OSError) as error:
-        print(f"error: {_line(error, path)}", file=sys.stderr)
+    except OSError as error:
+        what = f"out={asked.path}" if asked.path else "the table"
+        streams.complain(f"{what} cannot be written: {error.strerror or error}")
         return FAILED
-    except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
-        return INTERRUPTED
 
 
 def collect(location: Location, selection: Selection) -> Table:
@@ -67,8 +74,7 @@ def collect(location: Location, selection: Selection) -> Table:
 
 
 def _export(location: Location, selection: Selection, path: Path | None) -> int:
-    if not reading.exists(location):
-        raise TrackingUnavailable(f"there is no store at {location.shown}: give uri=, or run an experiment first")
+    reading.require(location, "give uri=, or run an experiment first")
     table = collect(location, selection)
     if not table.rows:
         print(f"no run in {location.shown} is meant by that; nothing was written", file=sys.stderr)
@@ -91,12 +97,6 @@ def write(table: Table, path: Path) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _line(error: Exception, path: Path | None) -> str:
-    if isinstance(error, OSError) and not isinstance(error, TrackingUnavailable):
-        return f"{f'out={path}' if path else 'the table'} cannot be written: {error.strerror or error}"
-    return str(error)
 
 
 if __name__ == "__main__":

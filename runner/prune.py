@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 
-from runner import streams
+from runner import command_line
 from runner.config.errors import choose_from
-from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner.exit_codes import PASSED
 from runner.record import pruning, reading, removal
 from runner.record.filed import Filed
-from runner.record.location import Location, TrackingUnavailable, locate
+from runner.record.location import Location, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.pruning import BASELINE, GROUPS, Everything, Group, Pruning
-from runner.record.selection import Selection, pairs, select
+from runner.record.selection import Selection, flag, pairs, select
 
 USAGE = (
     "usage: python -m runner.prune <key>=<value> … [last=N [per=point|variant|kernel]] [baselines=true] "
@@ -53,24 +53,8 @@ class _Asked:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return PASSED
-    streams.prepare()
-    try:
-        asked = _parse(words)
-    except (ValueError, TrackingUnavailable) as error:
-        streams.complain(error, usage=USAGE)
-        return REFUSED
-    try:
-        return _prune(asked)
-    except TrackingUnavailable as error:
-        streams.complain(error)
-        return FAILED
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on", file=sys.stderr)
-        return INTERRUPTED
+    again = "interrupted; the same command goes on"
+    return command_line.run(__doc__, USAGE, arguments, _parse, _prune, interrupted=again)
 
 
 def _parse(words: Sequence[str]) -> _Asked:
@@ -91,20 +75,13 @@ def _parse(words: Sequence[str]) -> _Asked:
         selection=select(options),
         last=int(last or 0),
         per=group,
-        baselines=_flag("baselines", own["baselines"], False),
-        dry_run=_flag("dry_run", own["dry_run"], True),
+        baselines=flag("baselines", own["baselines"], False),
+        dry_run=flag("dry_run", own["dry_run"], True),
     )
 
 
-def _flag(key: str, text: str, default: bool) -> bool:
-    if text and text not in ("true", "false"):
-        raise ValueError(f"{key}={text}: must be true or false")
-    return text == "true" if text else default
-
-
 def _prune(asked: _Asked) -> int:
-    if not reading.exists(asked.location):
-        raise TrackingUnavailable(f"there is no store at {asked.location.shown}: give uri=")
+    reading.require(asked.location)
     store = Everything()
     for batch in reading.runs(asked.location, Selection()):
         store.add(batch)

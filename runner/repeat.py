@@ -16,15 +16,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runner import streams
+from runner import command_line
 from runner.compare import exit_code
 from runner.config.errors import ConfigError, choose_from
 from runner.config.secrets import redact_uri
 from runner.execute.rerun import rerun, successor
-from runner.exit_codes import FAILED, INCOMPARABLE, INTERRUPTED, PASSED, REFUSED
+from runner.exit_codes import INCOMPARABLE, INTERRUPTED
 from runner.record import originals
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.originals import NotFound, Original
+from runner.record.selection import flag
 from runner.report.compared_table import print_comparison
 from runner.report.terminal import Terminal
 from runner.result.document import DocumentError
@@ -52,27 +53,15 @@ class _Asked:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return PASSED
-    streams.prepare()
-    try:
-        asked = _parse(words)
-    except (ValueError, TrackingUnavailable) as error:
-        streams.complain(error, usage=USAGE)
-        return REFUSED
-    try:
-        return _repeat(asked)
-    except (NotFound, ConfigError) as error:
-        streams.complain(error)
-        return REFUSED
-    except (DocumentError, TrackingUnavailable) as error:
-        streams.complain(error)
-        return FAILED
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+    return command_line.run(
+        __doc__,
+        USAGE,
+        arguments,
+        _parse,
+        _repeat,
+        refused=(NotFound, ConfigError),
+        failed=(DocumentError, TrackingUnavailable),
+    )
 
 
 def _parse(words: Sequence[str]) -> _Asked:
@@ -90,10 +79,8 @@ def _parse(words: Sequence[str]) -> _Asked:
             options[key] = value
     if len(named) != 1:
         raise ValueError(f"name one result, not {len(named)}: {originals.MEANS}")
-    if options.get("yes", "true") not in ("true", "false"):
-        raise ValueError(f"yes={options['yes']}: must be true or false")
     uri = options.get("uri", "")
-    return _Asked(named[0], options.get("yes") == "true", uri, locate(uri))
+    return _Asked(named[0], flag("yes", options.get("yes", ""), False), uri, locate(uri))
 
 
 def _repeat(asked: _Asked) -> int:

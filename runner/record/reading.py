@@ -17,6 +17,12 @@ def exists(location: Location) -> bool:
     return location.kind != "sqlite" or location.database.is_file()
 
 
+def require(location: Location, advice: str = "give uri=") -> None:
+    """Raises ``TrackingUnavailable`` with the advice for a SQLite file that is not there."""
+    if not exists(location):
+        raise TrackingUnavailable(f"there is no store at {location.shown}: {advice}")
+
+
 def runs(location: Location, selection: Selection, only: Only | None = None) -> Iterator[list[Filed]]:
     """The runs that are meant, in batches. By start and run id, the oldest first, however many questions to the store
     that takes: a server is asked for several values one by one.

@@ -105,6 +105,13 @@ def pairs(words: Iterable[str], known: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def flag(key: str, text: str, default: bool) -> bool:
+    """What ``true`` or ``false`` stands for, and empty for the default. Raises ``ValueError``."""
+    if text and text not in ("true", "false"):
+        raise ValueError(f"{key}={text}: must be true or false")
+    return text == "true" if text else default
+
+
 def unknown(key: str, known: Sequence[str]) -> str:
     """The line for a key that there is not."""
     return f"{key}: no such key; {choose_from(key, (*known, 'param.<name>', 'tag.<name>'))}"

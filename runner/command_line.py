@@ -1,0 +1,52 @@
+"""What the commands whose words are ``key=value`` do alike round their own work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from runner import streams
+from runner.exit_codes import FAILED, INTERRUPTED, PASSED, REFUSED
+from runner.record.location import TrackingUnavailable
+
+Asked = TypeVar("Asked")
+
+
+def run(
+    page: str | None,
+    usage: str,
+    arguments: Sequence[str] | None,
+    parse: Callable[[Sequence[str]], Asked],
+    work: Callable[[Asked], int],
+    *,
+    refused: tuple[type[Exception], ...] = (),
+    failed: tuple[type[Exception], ...] = (TrackingUnavailable,),
+    interrupted: str = "interrupted",
+) -> int:
+    """The exit code of one command; an error is one line on standard error, and no traceback.
+
+    ``page`` is what ``--help`` prints. Words that ``parse`` refuses (``ValueError``, ``TrackingUnavailable``) are
+    answered with ``usage``; ``refused`` and ``failed`` are what ``work`` may raise, the first asked first.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "-h" in words or "--help" in words:
+        print(page)
+        return PASSED
+    streams.prepare()
+    try:
+        try:
+            asked = parse(words)
+        except (ValueError, TrackingUnavailable) as error:
+            streams.complain(error, usage=usage)
+            return REFUSED
+        return work(asked)
+    except refused as error:
+        streams.complain(error)
+        return REFUSED
+    except failed as error:
+        streams.complain(error)
+        return FAILED
+    except KeyboardInterrupt:
+        print(interrupted, file=sys.stderr)
+        return INTERRUPTED
