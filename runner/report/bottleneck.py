@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.report.markdown import bullets, escape, joined
-from runner.report.numbers import digits
+from runner.report.numbers import digits, full_rate
 from runner.result.model import Cause, Result, Status
 
 
@@ -45,8 +45,8 @@ def placement(result: Result) -> str:
     found = result.metrics
     if not {"intensity", "pct_peak_bandwidth", "pct_peak_flops", "tflops"} <= found.keys() or not found["tflops"]:
         return ""
-    flops = 100 * found["tflops"] / found["pct_peak_flops"]
-    bandwidth = 100 * found["gbps"] / found["pct_peak_bandwidth"]
+    flops = full_rate(found, "tflops", "pct_peak_flops")
+    bandwidth = full_rate(found, "gbps", "pct_peak_bandwidth")
     ridge = 1e3 * flops / bandwidth
     side = "below" if found["intensity"] < ridge else "above"
     roof = min(flops, found["intensity"] * bandwidth * 1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from runner.result.model import Result
 
@@ -98,6 +99,12 @@ def rate(result: Result) -> str:
 def peak(result: Result) -> str:
     """Percent of the datasheet's peak: of the roof that is nearer."""
     return _of_nearer(result, "pct_peak")
+
+
+def full_rate(found: Mapping[str, float], rate: str, percent: str) -> float:
+    """The rate that the percentage is of, without the noise of the division; 0 when unknown."""
+    achieved, share = found.get(rate), found.get(percent)
+    return float(f"{100 * achieved / share:.9g}") if achieved and share else 0.0
 
 
 def ceiling(result: Result) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.report.axes import MISSING, axes, columns, long_name, value
-from runner.report.numbers import digits
+from runner.report.numbers import digits, full_rate
 from runner.report.roofline import access_of
 from runner.result.model import Result, Status
 from runner.result.names import plain
@@ -211,5 +211,4 @@ def _time_unit(results: Sequence[Result]) -> tuple[str, float]:
 
 def _implied(results: Sequence[Result], rate: str, percent: str) -> float:
     """The full rate that the figures are percentages of; 0 when unknown."""
-    pairs = [(r.metrics.get(rate), r.metrics.get(percent)) for r in results]
-    return max((float(f"{100 * a / b:.3g}") for a, b in pairs if a and b), default=0.0)
+    return max((float(f"{full_rate(r.metrics, rate, percent):.3g}") for r in results), default=0.0)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from runner.report.axes import MISSING, columns, value
+from runner.report.numbers import full_rate
 from runner.result.model import Result, Status
 from runner.result.names import plain
 
@@ -209,13 +210,13 @@ def thinned(placed: Sequence[Point], most: int) -> list[Point]:
 def _of(result: Result, varying: Sequence[str]) -> list[Point]:
     found = result.metrics
     datasheet = Roofs(
-        gbps=_full(found, "gbps", "pct_peak_bandwidth"),
-        tflops=_full(found, "tflops", "pct_peak_flops"),
+        gbps=full_rate(found, "gbps", "pct_peak_bandwidth"),
+        tflops=full_rate(found, "tflops", "pct_peak_flops"),
         compute=result.compute,
     )
     measured = Roofs(
-        gbps=_full(found, "gbps", "pct_ceiling_bandwidth"),
-        tflops=_full(found, "tflops", "pct_ceiling_flops"),
+        gbps=full_rate(found, "gbps", "pct_ceiling_bandwidth"),
+        tflops=full_rate(found, "tflops", "pct_ceiling_flops"),
         compute=result.compute,
     )
     measured = replace(measured, memory=_access(result, measured.gbps))
@@ -250,15 +251,9 @@ def _counted(declared: Point, result: Result, level: Level, metric: str) -> list
     return [replace(at, datasheet=beyond["datasheet"], measured=beyond["measured"])]
 
 
-def _full(found: Mapping[str, float], rate: str, percent: str) -> float:
-    """The rate that the percentage is of, without the noise of the division; 0 when unknown."""
-    achieved, share = found.get(rate), found.get(percent)
-    return float(f"{100 * achieved / share:.9g}") if achieved and share else 0.0
-
-
 def access_of(result: Result) -> str:
     """Which bandwidth its ``pct_ceiling_bandwidth`` is of: ``copy``, ``read``, ``write``, or empty: unknown."""
-    return _access(result, _full(result.metrics, "gbps", "pct_ceiling_bandwidth"))
+    return _access(result, full_rate(result.metrics, "gbps", "pct_ceiling_bandwidth"))
 
 
 def _access(result: Result, gbps: float) -> str:
