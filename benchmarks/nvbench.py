@@ -10,14 +10,19 @@ once as a worker does and then measures it cold by three loops, in an order that
 * ``runner_memset``: the same with NVBench's flush, a ``memset`` of exactly the L2 cache, to see what the flush does;
 * ``nvbench``: ``State.exec`` of cuda-bench, batched measurement off.
 
-All have the same stopping rule (``RULE``). Exit code 0 when medians agree (``AGREE``; or do so once the flush is the
-same), the spread of our median over the processes is within ``SPREAD`` and not above NVBench's, and we take no longer.
+All have the same stopping rule (``RULE``). The short cases are measured by our loop in ``TRIALS`` - 1 more processes
+for each of those, and the median of each such set is taken, as ``measure.trials`` does.
+
+Exit code 0 when medians agree (``AGREE``; or do so once the flush is the same), the spread of our median over processes
+(of a short case over the sets of trials) is within ``SPREAD``, that over single processes not above NVBench's, and we
+take no longer.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import statistics
@@ -40,7 +45,9 @@ the 0.1 s (0.5 s there), which ten processes of short kernels would turn into a 
 AGREE = ((20.0, 0.01), (0.0, 0.03))
 """Kernels longer than so many microseconds: medians no further apart than this share."""
 SPREAD = 0.01
-"""Most spread (relative standard deviation) of our medians over all processes."""
+"""Most spread (relative standard deviation) of our medians from run to run."""
+TRIALS = 5
+"""Processes that a short case's time is the median of, where trials are taken."""
 WORSE = 0.99
 """Our spread counts as larger than NVBench's where the ratio of their variances passes this quantile of the F
 distribution: of ten medians a standard deviation is known to a quarter only."""
@@ -54,12 +61,14 @@ class Case:
     name: str
     words: tuple[str, ...]
     variant: str
+    short: bool = False
+    """It takes so little, below 20 us, that where a process places code and memory moves it by more than ``SPREAD``."""
 
 
 CASES = (
-    Case("fused norm and GELU", ("kernel=fusion",), "fused"),
-    Case("argmax of a vocabulary", ("kernel=sampler",), "argmax"),
-    Case("int8 KV scan, 4k", ("kernel=kv_quant", "shape.context=4096"), "q8"),
+    Case("fused norm and GELU", ("kernel=fusion",), "fused", short=True),
+    Case("argmax of a vocabulary", ("kernel=sampler",), "argmax", short=True),
+    Case("int8 KV scan, 4k", ("kernel=kv_quant", "shape.context=4096"), "q8", short=True),
     Case("attention MHA, 4k", ("kernel=gqa_decode",), "mha"),
     Case("fp32 KV scan, 32k", ("kernel=kv_quant", "shape.context=32768"), "fp32"),
     Case("fp32 KV scan, 128k", ("kernel=kv_quant", "shape.context=131072"), "fp32"),
@@ -69,21 +78,22 @@ CASES = (
 
 def main() -> int:
     options = parse(sys.argv[1:])
-    if options.process is not None:
-        return measure_all(options.process, options.gpu, options.result)
+    if options.run is not None:
+        return measured(options.run, options.trial, options.gpu, options.result)
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     if not options.table_only:
-        for number in range(options.processes):
+        for trial, run in itertools.product(range(TRIALS), range(options.processes)):
             begin = time.monotonic()
-            line = [sys.executable, __file__, "--process", str(number), "--gpu", options.gpu]
-            code = subprocess.run([*line, "--result", str(out / f"process_{number}.json")], check=False).returncode
-            print(f"process {number}: exit code {code} in {time.monotonic() - begin:.1f} s", flush=True)
+            line = [sys.executable, __file__, "--run", str(run), "--trial", str(trial), "--gpu", options.gpu]
+            code = subprocess.run([*line, "--result", str(out / f"run_{run}_{trial}.json")], check=False).returncode
+            print(f"run {run}, trial {trial}: exit code {code} in {time.monotonic() - begin:.1f} s", flush=True)
             if code:
                 return 1
-    documents = [json.loads(path.read_text()) for path in sorted(out.glob("process_*.json"))]
+    documents = [json.loads(path.read_text()) for path in out.glob("run_*.json")]
+    documents.sort(key=lambda document: (document["about"]["run"], document["about"]["trial"]))
     if not documents:
-        print(f"error: {out} holds no process_*.json", file=sys.stderr)
+        print(f"error: {out} holds no run_*.json", file=sys.stderr)
         return 2
     rows = summarised(documents)
     problems = list(judged(rows))
@@ -96,15 +106,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "nvbench_h200", help="folder written to")
     parser.add_argument("--gpu", default="h200_sxm", help="option of the gpu group that is here")
-    parser.add_argument("--processes", type=int, default=10, help="fresh processes, each measures every case")
+    parser.add_argument("--processes", type=int, default=10, help="fresh processes that measure every case")
     parser.add_argument("--table-only", action="store_true", help="write the page of what is there")
-    parser.add_argument("--process", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--trial", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
-def measure_all(number: int, gpu: str, result: Path) -> int:
-    """One process: every case by every loop, into ``result``."""
+def measured(run: int, trial: int, gpu: str, result: Path) -> int:
+    """One process, into ``result``: every case by every loop, and as a further trial the short ones by ours."""
     from runner.backend.open import open_backend
     from runner.measure.flush import FUNCTION, Flusher
     from runner.measure.sm_clock import FUNCTION as STAMP
@@ -112,13 +123,13 @@ def measure_all(number: int, gpu: str, result: Path) -> int:
 
     backend = open_backend("cuda")
     device = backend.open(0)
-    prepared = [Prepared(backend, device, case, gpu) for case in CASES]
+    prepared = [Prepared(backend, device, case, gpu) for case in CASES if case.short or trial == 0]
     stream = prepared[0].stream
     modules = prepared[0].modules
     flusher = Flusher(device, modules["flush"].function(FUNCTION), stream)
     cycles = SmClock(device, modules["flush"].function(STAMP), stream)
     memset = MemsetFlusher(device)
-    order = [TOOLS[(number + place) % len(TOOLS)] for place in range(len(TOOLS))]
+    order = ["runner"] if trial else [TOOLS[(run + place) % len(TOOLS)] for place in range(len(TOOLS))]
     rows: list[dict[str, Any]] = []
     for tool in order:
         if tool == "nvbench":
@@ -130,6 +141,8 @@ def measure_all(number: int, gpu: str, result: Path) -> int:
 
     checkout = commit.checkout(ROOT)
     about = {
+        "run": run,
+        "trial": trial,
         "device": device.info.name,
         "driver": device.info.driver,
         "cuda": device.info.cuda,
@@ -283,7 +296,7 @@ def row(tool: str, case: Case, samples_us: Sequence[float], wall_s: float, reaso
         "tool": tool,
         "case": case.name,
         "median_us": statistics.median(samples_us),
-        "rsd": statistics.stdev(samples_us) / statistics.fmean(samples_us),
+        "rsd": rsd(samples_us),
         "samples": len(samples_us),
         "wall_s": wall_s,
         "stopped": reason,
@@ -291,24 +304,37 @@ def row(tool: str, case: Case, samples_us: Sequence[float], wall_s: float, reaso
 
 
 def summarised(documents: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Case → tool → median of the processes' medians, their spread, samples and time of one process."""
+    """Case → tool → median of the processes' medians, their spread, samples and time of one process; and the spread of
+    the medians of ``TRIALS`` processes each."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for case in CASES:
         for tool in TOOLS:
-            of = [one for d in documents for one in d["rows"] if (one["case"], one["tool"]) == (case.name, tool)]
-            if not of:
+            runs: dict[int, list[dict[str, Any]]] = {}
+            for document in documents:
+                of = [one for one in document["rows"] if (one["case"], one["tool"]) == (case.name, tool)]
+                runs.setdefault(document["about"]["run"], []).extend(of)
+            if not all(runs.values()):
                 continue
-            medians = [one["median_us"] for one in of]
+            firsts = [of[0] for of in runs.values()]
+            medians = [one["median_us"] for one in firsts]
             middle = statistics.median(medians)
             found.setdefault(case.name, {})[tool] = {
-                "processes": len(of),
+                "processes": len(firsts),
                 "median_us": middle,
                 "range": (max(medians) - min(medians)) / middle,
-                "rsd": statistics.stdev(medians) / middle if len(medians) > 1 else 0.0,
-                "samples": statistics.median(one["samples"] for one in of),
-                "wall_s": statistics.median(one["wall_s"] for one in of),
+                "rsd": rsd(medians),
+                "samples": statistics.median(one["samples"] for one in firsts),
+                "wall_s": statistics.median(one["wall_s"] for one in firsts),
             }
+            if all(len(of) == TRIALS for of in runs.values()):
+                of_trials = [statistics.median(one["median_us"] for one in of) for of in runs.values()]
+                found[case.name][tool]["trials_rsd"] = rsd(of_trials)
     return found
+
+
+def rsd(values: Sequence[float]) -> float:
+    """Relative standard deviation of a sample."""
+    return statistics.stdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0
 
 
 def judged(rows: dict[str, dict[str, dict[str, float]]]) -> Iterator[str]:
@@ -323,8 +349,9 @@ def judged(rows: dict[str, dict[str, dict[str, float]]]) -> Iterator[str]:
         same_flush = tools["runner_memset"]["median_us"] / theirs["median_us"] - 1
         if abs(ours["median_us"] / theirs["median_us"] - 1) > allowed and abs(same_flush) > allowed:
             yield f"{case}: medians differ by more than {allowed:.0%}, also with the same flush ({same_flush:+.1%})"
-        if ours["rsd"] > SPREAD:
-            yield f"{case}: our medians spread by {ours['rsd']:.2%} from process to process"
+        spread = ours.get("trials_rsd", ours["rsd"])
+        if spread > SPREAD:
+            yield f"{case}: our medians spread by {spread:.2%} from run to run"
         if ours["rsd"] > theirs["rsd"] * most:
             yield f"{case}: our medians spread by {ours['rsd']:.2%}, NVBench's by {theirs['rsd']:.2%}"
     ours_s, theirs_s = (sum(tools[tool]["wall_s"] for tools in rows.values()) for tool in ("runner", "nvbench"))
@@ -335,6 +362,7 @@ def judged(rows: dict[str, dict[str, dict[str, float]]]) -> Iterator[str]:
 def write(out: Path, documents: Sequence[dict[str, Any]], rows: dict[str, Any], problems: Sequence[str]) -> None:
     """The page, and every process's figures as CSV."""
     about = documents[0]["about"]
+    processes = len({document["about"]["run"] for document in documents})
     clocks = ", ".join(f"{k} {about['state'][k]}" for k in ("sm_clock_mhz", "memory_clock_mhz") if k in about["state"])
     ours_s, theirs_s = (sum(tools[tool]["wall_s"] for tools in rows.values()) for tool in ("runner", "nvbench"))
     lines = [
@@ -342,21 +370,23 @@ def write(out: Path, documents: Sequence[dict[str, Any]], rows: dict[str, Any], 
         "",
         f"* device: {about['device']}, driver {about['driver']}, CUDA {about['cuda']}; clocks as found: {clocks}",
         f"* date: {about['date'][:10]}, commit {about['commit']}{' with changes' if about['dirty'] else ''}",
-        f"* {len(documents)} processes, each with every case by every loop; NVBench is `cuda-bench` 0.3.0",
+        f"* {processes} processes, each with every case by every loop; NVBench is `cuda-bench` 0.3.0",
+        f"* {TRIALS - 1} more for each of them, in which our loop takes the short cases again",
         f"* stopping rule of all: {RULE['max_rsd']:.1%} over {RULE['min_time_s']:g} s of device time, or settled",
         "",
         "Written by `benchmarks/nvbench.py`. The kernel, its buffers, the stream and the process are the same for all.",
         "A median is that of the processes' medians; the spread is their relative standard deviation, and in brackets",
-        "their largest less their smallest.",
+        f"their largest less their smallest; with trials, the relative standard deviation of medians of {TRIALS}.",
         "",
-        "| case | runner | NVBench | difference | with NVBench's flush | spread | NVBench's | time | NVBench's |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| case | runner | NVBench | difference | its flush | spread | with trials | NVBench's | time | NVBench's |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for case, tools in rows.items():
         ours, same, theirs = (tools[tool] for tool in TOOLS)
         cells = [case, f"{ours['median_us']:.2f} µs", f"{theirs['median_us']:.2f} µs"]
         cells += [f"{one['median_us'] / theirs['median_us'] - 1:+.2%}" for one in (ours, same)]
-        cells += [f"{one['rsd']:.2%} ({one['range']:.2%})" for one in (ours, theirs)]
+        single, peer = (f"{one['rsd']:.2%} ({one['range']:.2%})" for one in (ours, theirs))
+        cells += [single, f"{ours['trials_rsd']:.2%}" if "trials_rsd" in ours else "", peer]
         cells += [f"{one['wall_s']:.2f} s" for one in (ours, theirs)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", f"All cases: {ours_s:.2f} s a process, NVBench {theirs_s:.2f} s.", ""]
@@ -365,9 +395,10 @@ def write(out: Path, documents: Sequence[dict[str, Any]], rows: dict[str, Any], 
     with (out / "processes.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         names = ("tool", "case", "median_us", "rsd", "samples", "wall_s", "stopped")
-        writer.writerow(["process", *names])
-        for number, document in enumerate(documents):
-            writer.writerows([number, *(one[name] for name in names)] for one in document["rows"])
+        writer.writerow(["run", "trial", *names])
+        for document in documents:
+            place = [document["about"][name] for name in ("run", "trial")]
+            writer.writerows([*place, *(one[name] for name in names)] for one in document["rows"])
 
 
 if __name__ == "__main__":

@@ -26,20 +26,21 @@ def test_every_case_is_planned(case: Any) -> None:
 def documents(runner: list[float], memset: list[float], theirs: list[float], wall_s: float = 0.1) -> list[Any]:
     """One document a process; every case has the same times."""
     found = []
-    for times in zip(runner, memset, theirs, strict=True):
+    for run, times in enumerate(zip(runner, memset, theirs, strict=True)):
         rows = [
             {**nvbench.row(tool, case, [us] * 3, wall_s if tool == "runner" else 0.2, "rsd")}
             for case in nvbench.CASES
             for tool, us in zip(nvbench.TOOLS, times, strict=True)
         ]
-        about = {
+        about: dict[str, Any] = {
             "device": "NVIDIA H200",
             "driver": "580",
             "cuda": "13.0",
             "date": "2026-01-02T03:04:05Z",
             "commit": "abc",
         }
-        found.append({"about": about | {"state": {"sm_clock_mhz": 1980}, "dirty": False}, "rows": rows})
+        about |= {"run": run, "trial": 0, "state": {"sm_clock_mhz": 1980}, "dirty": False}
+        found.append({"about": about, "rows": rows})
     return found
 
 
@@ -62,7 +63,7 @@ def test_a_difference_that_the_flush_explains_is_none() -> None:
         (documents([9.5, 9.5], [9.5, 9.5], [10.0, 10.0]), "medians differ by more than 3%"),
         (
             documents([100.0, 102.0], [100.0, 100.0], [100.0, 103.0]),
-            "our medians spread by 1.40% from process to process",
+            "our medians spread by 1.40% from run to run",
         ),
         (documents([100.0, 100.9] * 5, [100.0] * 10, [100.0, 100.1] * 5), "NVBench's by 0.05%"),
         (
@@ -73,6 +74,31 @@ def test_a_difference_that_the_flush_explains_is_none() -> None:
 )
 def test_each_problem_is_told(found: list[Any], says: str) -> None:
     assert any(says in problem for problem in problems(found))
+
+
+def trials_of(run: int, values: list[float]) -> list[Any]:
+    """Further trials of a run: one document each, with the short cases by our loop."""
+    short = [case for case in nvbench.CASES if case.short]
+    return [
+        {
+            "about": {"run": run, "trial": trial},
+            "rows": [nvbench.row("runner", case, [us] * 3, 0.1, "") for case in short],
+        }
+        for trial, us in enumerate(values, start=1)
+    ]
+
+
+def test_trials_bring_a_short_kernel_to_its_spread() -> None:
+    found = documents([10.0, 10.3], [10.0, 10.0], [10.0, 10.3])
+    assert any("fused norm and GELU: our medians spread by 2.09%" in problem for problem in problems(found))
+    for run in (0, 1):
+        found += trials_of(run, [10.1, 10.1, 10.1, 10.0])
+    rows = nvbench.summarised(found)
+    assert rows["fused norm and GELU"]["runner"]["trials_rsd"] == 0.0
+    assert rows["fused norm and GELU"]["runner"]["median_us"] == pytest.approx(10.15)
+    assert "trials_rsd" not in rows["copy of 1 GiB"]["runner"]
+    told = [problem.split(":")[0] for problem in problems(found)]
+    assert told == [case.name for case in nvbench.CASES if not case.short]
 
 
 def test_the_page(tmp_path: Path) -> None:
