@@ -10,8 +10,8 @@ once as a worker does and then measures it cold by three loops, in an order that
 * ``runner_memset``: the same with NVBench's flush, a ``memset`` of exactly the L2 cache, to see what the flush does;
 * ``nvbench``: ``State.exec`` of cuda-bench, batched measurement off.
 
-All have the same stopping rule (``RULE``). The short cases are measured by our loop in ``TRIALS`` - 1 more processes
-for each of those, and the median of each such set is taken, as ``measure.trials`` does.
+All have the same stopping rule (``RULE``). The short cases are then measured by our loop in ``--processes`` sets
+of ``TRIALS`` processes, which prepare nothing else, and the median of each set is taken, as ``measure.trials`` does.
 
 Exit code 0 when medians agree (``AGREE``; or do so once the flush is the same), the spread of our median over processes
 (of a short case over the sets of trials) is within ``SPREAD``, that over single processes not above NVBench's, and we
@@ -47,7 +47,7 @@ AGREE = ((20.0, 0.01), (0.0, 0.03))
 SPREAD = 0.01
 """Most spread (relative standard deviation) of our medians from run to run."""
 TRIALS = 5
-"""Processes that a short case's time is the median of, where trials are taken."""
+"""Processes of a set."""
 WORSE = 0.99
 """Our spread counts as larger than NVBench's where the ratio of their variances passes this quantile of the F
 distribution: of ten medians a standard deviation is known to a quarter only."""
@@ -83,7 +83,7 @@ def main() -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     if not options.table_only:
-        for trial, run in itertools.product(range(TRIALS), range(options.processes)):
+        for trial, run in itertools.product(range(1 + TRIALS), range(options.processes)):
             begin = time.monotonic()
             line = [sys.executable, __file__, "--run", str(run), "--trial", str(trial), "--gpu", options.gpu]
             code = subprocess.run([*line, "--result", str(out / f"run_{run}_{trial}.json")], check=False).returncode
@@ -115,7 +115,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def measured(run: int, trial: int, gpu: str, result: Path) -> int:
-    """One process, into ``result``: every case by every loop, and as a further trial the short ones by ours."""
+    """One process, into ``result``: every case by every loop, or as a trial, from 1 on, the short ones by ours."""
     from runner.backend.open import open_backend
     from runner.measure.flush import FUNCTION, Flusher
     from runner.measure.sm_clock import FUNCTION as STAMP
@@ -305,30 +305,35 @@ def row(tool: str, case: Case, samples_us: Sequence[float], wall_s: float, reaso
 
 def summarised(documents: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
     """Case → tool → median of the processes' medians, their spread, samples and time of one process; and the spread of
-    the medians of ``TRIALS`` processes each."""
+    the medians of sets of trials."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for case in CASES:
         for tool in TOOLS:
-            runs: dict[int, list[dict[str, Any]]] = {}
-            for document in documents:
-                of = [one for one in document["rows"] if (one["case"], one["tool"]) == (case.name, tool)]
-                runs.setdefault(document["about"]["run"], []).extend(of)
-            if not all(runs.values()):
+            of = [
+                {**document["about"], **one}
+                for document in documents
+                for one in document["rows"]
+                if (one["case"], one["tool"]) == (case.name, tool)
+            ]
+            singles = [one for one in of if one["trial"] == 0]
+            if not singles:
                 continue
-            firsts = [of[0] for of in runs.values()]
-            medians = [one["median_us"] for one in firsts]
+            medians = [one["median_us"] for one in singles]
             middle = statistics.median(medians)
             found.setdefault(case.name, {})[tool] = {
-                "processes": len(firsts),
+                "processes": len(singles),
                 "median_us": middle,
                 "range": (max(medians) - min(medians)) / middle,
                 "rsd": rsd(medians),
-                "samples": statistics.median(one["samples"] for one in firsts),
-                "wall_s": statistics.median(one["wall_s"] for one in firsts),
+                "samples": statistics.median(one["samples"] for one in singles),
+                "wall_s": statistics.median(one["wall_s"] for one in singles),
             }
-            if all(len(of) == TRIALS for of in runs.values()):
-                of_trials = [statistics.median(one["median_us"] for one in of) for of in runs.values()]
-                found[case.name][tool]["trials_rsd"] = rsd(of_trials)
+            sets: dict[int, list[float]] = {}
+            for one in of:
+                if one["trial"]:
+                    sets.setdefault(one["run"], []).append(one["median_us"])
+            if sets and all(len(taken) == TRIALS for taken in sets.values()):
+                found[case.name][tool]["trials_rsd"] = rsd([statistics.median(taken) for taken in sets.values()])
     return found
 
 
@@ -371,12 +376,12 @@ def write(out: Path, documents: Sequence[dict[str, Any]], rows: dict[str, Any], 
         f"* device: {about['device']}, driver {about['driver']}, CUDA {about['cuda']}; clocks as found: {clocks}",
         f"* date: {about['date'][:10]}, commit {about['commit']}{' with changes' if about['dirty'] else ''}",
         f"* {processes} processes, each with every case by every loop; NVBench is `cuda-bench` 0.3.0",
-        f"* {TRIALS - 1} more for each of them, in which our loop takes the short cases again",
+        f"* then {processes} sets of {TRIALS} processes, in which our loop takes the short cases alone",
         f"* stopping rule of all: {RULE['max_rsd']:.1%} over {RULE['min_time_s']:g} s of device time, or settled",
         "",
         "Written by `benchmarks/nvbench.py`. The kernel, its buffers, the stream and the process are the same for all.",
         "A median is that of the processes' medians; the spread is their relative standard deviation, and in brackets",
-        f"their largest less their smallest; with trials, the relative standard deviation of medians of {TRIALS}.",
+        f"their largest less their smallest; with trials, that of the medians of sets of {TRIALS}.",
         "",
         "| case | runner | NVBench | difference | its flush | spread | with trials | NVBench's | time | NVBench's |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

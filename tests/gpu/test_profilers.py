@@ -64,7 +64,7 @@ def test_the_timeline_needs_no_nsight(tmp_path: Path) -> None:
         assert any(name.endswith((".trace.json", ".trace.json.gz")) for name in profile["artifacts"])
         assert sum(use["calls"] for use in profile["kernels"]) >= 1
     eager, graph = results["eager"]["profile"]["metrics"], results["graph"]["profile"]["metrics"]
-    assert eager["launches_per_step"] > 10 * graph["launches_per_step"]
+    assert eager["launches_per_step"] == 4 * graph["launches_per_step"] > 0  # four kernels a token, one graph
 
 
 def test_the_monitor_samples_power_and_clocks(tmp_path: Path) -> None:

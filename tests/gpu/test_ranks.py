@@ -13,15 +13,17 @@ import pytest
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).resolve().parents[2]
+BLOCKS = 16
+"""Of a kernel that meets its peers: those of 8 ranks, and of their next calls, are all on one GPU at once."""
 CASES = {
     "one_row": ("tp_allreduce", {"N": 4, "calls": 7, "compute": 1}),
     "32_kib": ("tp_allreduce", {"N": 8192, "calls": 16}),
     "odd_parts": ("tp_allreduce", {"N": 50004, "calls": 5, "blocks": 3}),
-    "4_mib": ("tp_allreduce", {"N": 1 << 20, "calls": 4}),
-    "all_gather": ("collectives", {"op": "all_gather", "MB": 1}),
-    "reduce_scatter": ("collectives", {"op": "reduce_scatter", "MB": 1}),
-    "all_to_all": ("collectives", {"op": "all_to_all", "T": 64}),
-    "migrate_pages": ("collectives", {"op": "migrate_pages"}),
+    "4_mib": ("tp_allreduce", {"N": 1 << 20, "calls": 4, "blocks": BLOCKS}),
+    "all_gather": ("collectives", {"op": "all_gather", "MB": 1, "blocks": BLOCKS}),
+    "reduce_scatter": ("collectives", {"op": "reduce_scatter", "MB": 1, "blocks": BLOCKS}),
+    "all_to_all": ("collectives", {"op": "all_to_all", "T": 64, "blocks": BLOCKS}),
+    "migrate_pages": ("collectives", {"op": "migrate_pages", "blocks": BLOCKS}),
 }
 
 
