@@ -46,7 +46,7 @@ AGREE = ((20.0, 0.01), (0.0, 0.03))
 """Kernels longer than so many microseconds: medians no further apart than this share."""
 SPREAD = 0.01
 """Most spread (relative standard deviation) of our medians from run to run."""
-TRIALS = 5
+TRIALS = 4
 """Processes of a set."""
 WORSE = 0.99
 """Our spread counts as larger than NVBench's where the ratio of their variances passes this quantile of the F

@@ -59,7 +59,9 @@ def test_every_variant_passes(tmp_path: Path, family: str, shape: str) -> None:
     assert results
     for result in results:
         assert result["backend"] == "cuda", result["environment"]
-        assert result["status"] == "PASSED" or LEFT_OUT in result["message"], result["message"]
+        if result["status"] == "SKIPPED" and LEFT_OUT in result["message"]:
+            continue
+        assert result["status"] == "PASSED", result["message"]
         assert result["quality"] != "ABOVE_PEAK", result["warnings"]
         assert result["metrics"]["time_us"] > 0
 

@@ -124,8 +124,11 @@ def test_a_program_of_somebody_else(tmp_path: Path) -> None:
     assert code == 0, output
     (result,) = results
     profile = result["profile"]
-    assert profile["status"] == "OK", profile["reason"]
     assert result["metrics"]["checksum"] == pytest.approx(2048, rel=0.01)
-    assert {use["category"] for use in profile["categories"]} >= {"matmul"}
+    if profile["status"] != "OK":  # an Nsight Systems older than PyTorch's libraries says so, and nothing else may fail
+        assert profile["reason"].startswith("nsys: ") and "could not process all events" in profile["reason"]
+        assert "ncu: " not in profile["reason"]
+    else:
+        assert {use["category"] for use in profile["categories"]} >= {"matmul"}
     assert profile["counters"]
     assert all("softmax" in counters["name"].lower() for counters in profile["counters"])
