@@ -81,12 +81,20 @@ def leftovers(comparison: Comparison) -> list[str]:
 
 
 def legend(comparison: Comparison) -> str:
-    """How to read the figures."""
+    """How to read the figures, and what would make the unclear ones clearer."""
     rules = comparison.rules
-    return (
+    words = (
         f"change: of the candidate's time against the baseline's; SAME: surely below {100 * rules.tolerance:.3g} %; "
         f"FASTER and SLOWER: at most {100 * rules.alpha:.3g} % of them by chance"
     )
+    more = "; AMBIGUOUS: trials on both sides narrow an interval (measure.trials=5)" if _wide(comparison) else ""
+    return words + more
+
+
+def _wide(comparison: Comparison) -> bool:
+    """Whether a pair is unclear whose interval is that of one process a side."""
+    unclear = [one for one in comparison.judged if one.verdict is Verdict.AMBIGUOUS and one.low is not None]
+    return any(min(one.pair.baseline.trials, one.pair.candidate.trials) < 2 for one in unclear)
 
 
 def markdown_of(comparison: Comparison, most: int = 100) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from runner.report.compared import about, labels, leftovers, markdown_of, rows
+from runner.report.compared import about, labels, leftovers, legend, markdown_of, rows
 from runner.report.compared_files import write_files
 from runner.report.compared_table import print_comparison
 from runner.result.model import Status
@@ -116,6 +116,16 @@ def test_sides_are_told_with_commit_and_device(comparison: Comparison) -> None:
         "across GPUs: different devices are compared, as was asked for",
     ]
     assert leftovers(Comparison("x", "y", ())) == []
+
+
+def test_trials_are_advised_where_they_would_help(comparison: Comparison) -> None:
+    assert "trials" not in legend(comparison), "a drift is unclear for another reason"
+    wide = [0.9, 0.95, 1.0, 1.0, 1.05, 1.1]
+    once = measured(wide, kernel="k")
+    unclear = Comparison("a", "b", tuple(judge([Pair(once, once)])), (), ())
+    assert legend(unclear).endswith("AMBIGUOUS: trials on both sides narrow an interval (measure.trials=5)")
+    many = measured(wide, kernel="k", trials=5, trials_rsd=0.1)
+    assert "trials" not in legend(Comparison("a", "b", tuple(judge([Pair(many, many)])), (), ()))
 
 
 def test_files(comparison: Comparison, tmp_path: Path) -> None:
