@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from runner.build.api import command_line
@@ -30,6 +31,9 @@ from runner.report.numbers import size
 from runner.report.terminal import Terminal
 from runner.result.metrics import bound
 from runner.result.model import Status
+
+WIDEST = 10_000
+"""Characters of a line, at most: the terminal wraps what is wider than it."""
 
 
 def show(experiments: Sequence[Experiment], skipped: Sequence[Skipped]) -> int:
@@ -79,11 +83,11 @@ def _show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
     if plan.target.note:
         console.print(f"  {escape(plan.target.note)}")
     console.print(f"  {escape(symbols)}")
-    console.print(_buffers(plan))
+    console.print(_whole(_buffers(plan), console))
     console.print(f"  memory needed: {size(memory_bytes(plan))} (buffers and cache flush)")
     for launch in plan.prepare:
         console.print(f"  prepare {escape(_launch(launch))}")
-    console.print(_variants(plan))
+    console.print(_whole(_variants(plan), console))
     for variant in plan.variants:
         for launch in variant.launches:
             console.print(f"  {variant.name}: {escape(_launch(launch))}")
@@ -125,6 +129,12 @@ def _show_command(console: Console, plan: Plan, command: CommandPlan) -> None:
     lines += [f"metric {name}: {source}" for name, source in command.metrics.items()]
     for line in filter(None, lines):
         console.print(f"  {line}", markup=False)
+
+
+def _whole(table: Table, console: Console) -> Table:
+    """As wide as its cells, whatever the terminal: a figure that is cut is another figure."""
+    table.width = Measurement.get(console, console.options.update_width(WIDEST), table).maximum
+    return table
 
 
 def _buffers(plan: Plan) -> Table:
