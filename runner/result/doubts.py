@@ -12,6 +12,7 @@ import numpy as np
 
 from runner.result.model import Series
 from runner.result.statistics import Summary, modes, summarise, thirds
+from runner.result.trials import interval
 
 CLOCK_MOVED = 0.02
 """Least distance of the 5th and the 95th percentile of the clock as a share of its median: beyond it the clock, not the
@@ -88,8 +89,12 @@ def _wide(trials: Sequence[Series], figures: Mapping[str, float], max_rsd: float
         return []
     more = "allow more samples (measure.max_time_s=, measure.min_samples=)"
     if len(trials) > 1:
-        apart = percent(figures.get("time_us_trials_rsd", 0.0))
-        more = f"the medians of {len(trials)} trials spread by {apart}; take more of them (measure.trials=)"
+        apart = f"the medians of {len(trials)} trials spread by {percent(figures.get('time_us_trials_rsd', 0.0))}"
+        lower, upper = interval([float(np.median(item.samples_us)) for item in trials])
+        if upper - lower < half * time:  # less than half of the whole: most of it is within each trial
+            more = f"{apart}, each of them is less sure: {more}"
+        else:
+            more = f"{apart}; take more of them (measure.trials=)"
     return [
         f"the median is known to ±{percent(half)} only (95 % interval {us(low)} to {us(high)}), and "
         f"{percent(max_rsd)} was asked for: {more}"

@@ -82,6 +82,17 @@ def test_trials_that_differ_widen_the_interval() -> None:
     assert "±4.9 % only" in said and "the medians of 3 trials spread by 2 %; take more of them" in said
 
 
+def test_trials_that_agree_and_are_unsure_each_want_more_samples() -> None:
+    wide = [90.0, 95.0, 98.0, 100.0, 102.0, 105.0, 110.0]
+    trials = [Series("cold", "", wide, trial=number) for number in (1, 2, 3)]
+    (said,) = doubts.series_doubts(trials, over_trials([times(item) for item in trials]), 0.005)
+    assert "±10 % only (95 % interval 90 µs to 110 µs)" in said
+    assert said.endswith(
+        "the medians of 3 trials spread by 0 %, each of them is less sure: "
+        "allow more samples (measure.max_time_s=, measure.min_samples=)"
+    )
+
+
 @pytest.mark.parametrize(
     ("seen", "agrees"), [(100.0, True), (106.0, True), (94.0, True), (106.1, False), (93.9, False)]
 )
