@@ -71,7 +71,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     if variant is None:
         return made
     made.compute = variant.compute if variant.flops else ""
-    used = len({buffer.device for buffer in plan.buffers}) or 1
+    used = _devices_used(plan)
     target = several(plan.target, used)
     made.metrics = metrics(variant, outcome.series, outcome.checks, target, ceilings.several(used))
     main = main_series(outcome.series)
@@ -87,6 +87,13 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     made.warnings += doubts
     made.warnings += series_doubts(trials, made.metrics, max_rsd)
     return made
+
+
+def _devices_used(plan: Plan) -> int:
+    """How many devices' rates the plan has. Virtual devices are one CPU, and no faster for being several."""
+    if plan.target.backend == "host":
+        return 1
+    return len({buffer.device for buffer in plan.buffers}) or 1
 
 
 def _environment(about: About, outcome: Outcome) -> dict[str, Any]:

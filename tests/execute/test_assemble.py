@@ -69,14 +69,27 @@ def test_a_sanitized_run_is_another_configuration(sanitize: bool) -> None:
     assert measured(found).params.get("sanitize") == ("true" if sanitize else None)
 
 
-def test_percentages_of_several_devices_are_of_all_of_them() -> None:
+def of_two_devices(target: Target) -> dict[str, float]:
+    """1 GB read and 1 GFLOP in 500 µs, that is 2000 GB/s and 2 TFLOP/s, on buffers of two devices."""
     variant = Variant("a", (), (), 10**9, 0, 10**9, "float32")
     buffers = tuple(Buffer(f"x_gpu{place}", (4,), "float32", device=place) for place in range(2))
     plan = plan_with(variants=(variant,), baseline="a", buffers=buffers)
-    plan = replace(plan, target=replace(H200, tflops={"float32": 67.0}), devices=(0, 1))
+    plan = replace(plan, target=target, devices=(0, 1))
     outcome = Outcome("a", Status.PASSED, series=[Series("cold", "cuda_events", [500.0] * 9)])
-    found = result(ABOUT, plan, outcome, Ceilings(copy_gbps=4000.0, read_gbps=4000.0), 0.005).metrics
+    ceilings = Ceilings(copy_gbps=4000.0, read_gbps=4000.0, tflops={"float32": 8.0})
+    return result(ABOUT, plan, outcome, ceilings, 0.005).metrics
+
+
+def test_percentages_of_several_devices_are_of_all_of_them() -> None:
+    found = of_two_devices(replace(H200, tflops={"float32": 67.0}))
     assert found["gbps"] == pytest.approx(2000.0)
     assert found["pct_peak_bandwidth"] == pytest.approx(100 * 2000 / 9600)
     assert found["pct_ceiling_bandwidth"] == pytest.approx(25.0)
     assert found["pct_peak_flops"] == pytest.approx(100 * 2 / 134)
+    assert found["pct_ceiling_flops"] == pytest.approx(12.5)
+
+
+def test_virtual_devices_are_one_cpu_together() -> None:
+    found = of_two_devices(Target("host", "host CPU", "host"))
+    assert found["pct_ceiling_bandwidth"] == pytest.approx(50.0)
+    assert found["pct_ceiling_flops"] == pytest.approx(25.0)
