@@ -380,7 +380,7 @@ def plots(out: Path, copies: Sequence[dict[str, Any]], sums: Sequence[dict[str, 
     """``p2p.png``: the median pair. ``allreduce.png``: a panel for each number of GPUs."""
     from statistics import median
 
-    from runner.report.plots import COLOURS, MARKERS, blank
+    from runner.report.plots import COLOURS, MANY, MARKERS, blank
 
     if copies:
         figure = blank(8, 5)
@@ -400,7 +400,7 @@ def plots(out: Path, copies: Sequence[dict[str, Any]], sums: Sequence[dict[str, 
             for at, name in enumerate(name for name in ALL_REDUCES if any(row["variant"] == name for row in rows)):
                 points = sorted((row["bytes"], row["call_us"]) for row in rows if row["variant"] == name)
                 style = "--" if name.startswith("nccl") else "-"
-                colour, mark = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
+                colour, mark = MANY[at % len(MANY)], MARKERS[at % len(MARKERS)]
                 panel.plot(*zip(*points, strict=True), marker=mark, color=colour, linestyle=style, label=name)
             axis(panel, sorted({row["bytes"] for row in rows}), f"payload, {count} GPUs", "µs a call")
             panel.set_yscale("log")

@@ -26,6 +26,8 @@ DECADE = 10.0
 Lines = dict[str, list[Result]]
 """Legend entry → its results."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
+MANY = (*COLOURS, "#332288", "#117733", "#44aa99", "#ddcc77", "#cc6677", "#882255", "#999933", "#aa4499")
+"""Twice as many as there are markers, where what is drawn may be more than eight: each looks unlike all others."""
 MARKERS = "osD^vPX*"
 _STYLES = ("-", "--", "-.", ":")
 _ROOF = "#444444"
@@ -134,7 +136,7 @@ def _draw(panel: Axes, lines: Lines, axis: str, metric: str, scale: float) -> No
             xs,
             ys,
             label=who,
-            color=COLOURS[variants.index(variant) % len(COLOURS)],
+            color=MANY[variants.index(variant) % len(MANY)],
             marker=MARKERS[(variants.index(variant) + drawn[variant]) % len(MARKERS)],
             linestyle=_STYLES[drawn[variant] % len(_STYLES)],
             markersize=5,

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from runner.report.numbers import digits
-from runner.report.plots import COLOURS, MARKERS
+from runner.report.plots import MANY, MARKERS
 from runner.report.roofline import Level, Point, Roof, Source
 
 LEVELS: dict[Level, str] = {"declared": "declared bytes", "dram": "counted DRAM bytes", "l2": "counted L2 bytes"}
 ROOF = "#444444"
-_COLOURS = (*COLOURS, "#332288", "#117733", "#44aa99", "#ddcc77", "#cc6677", "#882255", "#999933", "#aa4499")
-"""For kernels; after these they come again, with other markers."""
 _NEAR = 1.3
 """Labels of figures closer than this ratio would hide each other: they are stacked."""
 
@@ -55,8 +53,8 @@ def looks(placed: Sequence[Point]) -> dict[tuple[str, str], Look]:
     for kernel, variant in dict.fromkeys(point.series for point in placed):
         place = sum(known == kernel for known, _ in found)
         nth, name = (place, variant) if len(kernels) == 1 else (kernels.index(kernel), f"{kernel} {variant}")
-        marker = (place + nth // len(_COLOURS)) % len(MARKERS)
-        found[kernel, variant] = Look(name, _COLOURS[nth % len(_COLOURS)], marker)
+        marker = (place + nth // len(MANY)) % len(MARKERS)
+        found[kernel, variant] = Look(name, MANY[nth % len(MANY)], marker)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.report.plots import COLOURS, DECADE, MARKERS, blank, finish, scale_log
+from runner.report.plots import DECADE, MANY, MARKERS, blank, finish, scale_log
 from runner.serving.buckets import EDGES, buckets
 from runner.serving.series import longest_gaps, over_time
 from runner.serving.served import Served
@@ -75,7 +75,7 @@ def _draw_ttft(panel: Axes, served: Served, labels: Sequence[str], edges: Sequen
             [one.request.arrival_s for one in records],
             [one.ttft_s for one in records],
             MARKERS[index % len(MARKERS)],
-            color=COLOURS[index % len(COLOURS)],
+            color=MANY[index % len(MANY)],
             markersize=4,
             alpha=0.75,
             linestyle="none",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.estimate.model import Compared, Estimate
-from runner.report.plots import COLOURS, DECADE, MARKERS, blank, finish
+from runner.report.plots import DECADE, MANY, MARKERS, blank, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def figure(rows: Sequence[Compared]) -> Figure:
                 [row.theoretical for row in here],
                 [row.measured for row in here],
                 MARKERS[index % len(MARKERS)],
-                color=COLOURS[index % len(COLOURS)],
+                color=MANY[index % len(MANY)],
                 markersize=5,
                 alpha=0.8,
                 label=who,

@@ -84,3 +84,10 @@ def test_too_many_lines_hold_the_other_axis() -> None:
     figure = plots.against(results, "T", "kv_quant on h200")
     assert len(figure.axes[0].lines) == 3
     assert re.search(r"\(B=8\)", figure.get_suptitle())
+
+
+def test_more_variants_than_markers_still_look_unlike() -> None:
+    variants = tuple(f"variant_{number}" for number in range(13))
+    figure = plots.against(sweep([4096, 8192], variants=variants), "T", "tp_allreduce on h200")
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(looks) == 13
