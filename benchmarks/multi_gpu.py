@@ -182,7 +182,8 @@ def met(found: dict[str, list[dict[str, Any]]]) -> str:
         return "Nothing failed. There is no NVLink between these devices, which the targets are for."
     nccl = any(passed(result) and result["variant"] == "nccl_graph" for result in each)
     compared = f"a kernel faster than NCCL's at 32 KiB in a graph{'' if nccl else ' (NCCL was not measured)'}"
-    return f"Met: {COPY_GBPS:.0f} GB/s one way at 256 MiB, {BOTH_WAYS} times that both ways, {compared}."
+    copied = f"{COPY_GBPS:.0f} GB/s or more one way at 256 MiB, {BOTH_WAYS} times that or more both ways"
+    return f"Met: {copied}, {compared}."
 
 
 def linked(result: dict[str, Any]) -> bool:

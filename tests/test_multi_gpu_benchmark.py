@@ -92,7 +92,7 @@ def test_the_page_has_the_tables(tmp_path: Path) -> None:
     assert "| **0** | – | 390 |" in page and "| **1** | 389 | – |" in page
     assert "| one_shot_push_graph | 3.00 µs<br>1.0 |" in page
     assert "* not measured: nccl: said so" in page
-    assert "Met: 375 GB/s one way at 256 MiB, 1.8 times that both ways, a kernel faster than NCCL's" in page
+    assert "Met: 375 GB/s or more one way at 256 MiB, 1.8 times that or more both ways, a kernel faster than" in page
     rows = list(csv.DictReader((tmp_path / "p2p.csv").open(encoding="utf-8")))
     assert [(row["source"], row["target"], row["gbps"]) for row in rows[:2]] == [("0", "1", "390"), ("1", "0", "389")]
     assert (tmp_path / "p2p.png").stat().st_size > 10_000 and (tmp_path / "allreduce.png").is_file()
