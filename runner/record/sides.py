@@ -5,7 +5,7 @@ sweep:<id>          all of one command           (or an id as it is printed)
 commit:<name>       all of a git commit          (or the beginning of its hash, or a tag or branch of git)
 tag:<key>=<value>   all that have a tag in MLflow
 file:<path>         result.json, a folder that holds some, or a table of runner.export   (or the path)
-last-green          the newest command before the other side in which everything passed
+last-green          the newest command before the other side that measured the same and in which everything passed
 """
 
 from __future__ import annotations
@@ -146,12 +146,13 @@ def _holds(also: Selection, run: Filed) -> bool:
 
 
 def _last_green(location: Location, also: Selection, other: Side | None) -> Side:
-    """The newest command before ``other`` that measured the same families on the same devices, and whose results all
-    passed or were skipped. Raises ``ValueError``."""
+    """The newest command before ``other`` that measured the same families on the same devices, with an experiment in
+    common, and whose results all passed or were skipped. Raises ``ValueError``."""
     if other is None:
         raise ValueError("only a baseline can be the last green one: it is what came before the candidate")
     kernels = {one.kernel for one in other.runs}
     devices = {(one.backend, one.device) for one in other.runs if one.time_us}
+    wanted = {one.configuration for one in other.runs}
     start = min(one.started for one in other.runs)
     before = min(start, also.before) if also.before else start
     sweeps: dict[str, list[Measured]] = {}
@@ -160,10 +161,11 @@ def _last_green(location: Location, also: Selection, other: Side | None) -> Side
     sweeps.pop("", None)
     for sweep, runs in sorted(sweeps.items(), key=lambda item: -max(one.started for one in item[1])):
         same = {one.kernel for one in runs} == kernels and devices <= {(one.backend, one.device) for one in runs}
-        if same and _green(_of_store(location, Selection(tags={"sweep_id": (sweep,)}))):
+        common = any(one.configuration in wanted for one in runs)
+        if same and common and _green(_of_store(location, Selection(tags={"sweep_id": (sweep,)}))):
             return Side(f"{LAST_GREEN} (sweep {sweep})", tuple(runs))
     families = ", ".join(sorted(kernels))
-    raise ValueError(f"no earlier command measured {families} on the same devices with everything passed")
+    raise ValueError(f"no earlier command measured the same of {families} on the same devices with everything passed")
 
 
 def _green(runs: Iterable[Measured]) -> bool:

@@ -113,7 +113,7 @@ def test_the_last_green_one_is_the_newest_in_which_everything_passed(
     green = read("last-green", select({"variant": "fp32"}), candidate)
     assert which(green) == [("a", "fp32")]
     assert green.words == "last-green (sweep 20260301-120000-000000-1)"
-    with pytest.raises(ValueError, match=r"no earlier command measured kv_quant on the same devices with everything"):
+    with pytest.raises(ValueError, match=r"no earlier command measured the same of kv_quant on the same devices"):
         read("last-green", other=read("commit:aaaa"))
     with pytest.raises(ValueError, match=r"only a baseline can be the last green one"):
         read("last-green")
@@ -124,6 +124,17 @@ def test_the_last_green_one_is_of_the_same_device(
 ) -> None:
     other = {**ENVIRONMENT, "git_commit": COMMITS[0], "device": {"name": "NVIDIA H100"}}
     for one in (made(0), made(1, environment=other), made(2)):
+        (folder,) = spooled(tmp_path / one.id, [one])
+        store.file(one, folder)
+    assert which(read("last-green", other=read("commit:cccc"))) == [("a", "q8")]
+
+
+def test_the_last_green_one_has_an_experiment_in_common(
+    store: MlflowStore, tmp_path: Path, read: Callable[..., Side]
+) -> None:
+    between = made(1)
+    between.params |= {"T": 1, "context": 1}
+    for one in (made(0), between, made(2)):
         (folder,) = spooled(tmp_path / one.id, [one])
         store.file(one, folder)
     assert which(read("last-green", other=read("commit:cccc"))) == [("a", "q8")]
