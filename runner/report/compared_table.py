@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -42,9 +44,13 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
         console.print(Text(line), soft_wrap=True)
     listed = rows(comparison)
     console.print()
-    console.print(_table(listed[:MOST], console.width))
+    shown, left = fit(_columns(listed[:MOST]), console.width)
+    console.print(_table(listed[:MOST], shown))
     console.print()
     console.print(Text(headline(comparison), style="bold"), soft_wrap=True)
+    if left:
+        titles = ", ".join(column.title for column in left)
+        console.print(Text(f"left out at this width: {titles}"), soft_wrap=True)
     for (verdict, reason), names in _reasons(listed).items():
         rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         head = Text(f"  {verdict.value}", style=STYLES[verdict])
@@ -57,12 +63,14 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
         console.print(Text(line), soft_wrap=True)
 
 
-def _table(listed: list[Row], width: int) -> Table:
-    columns = [
+def _columns(listed: Sequence[Row]) -> list[Column]:
+    return [
         Column(title, [row.cells[HEAD.index(title)] for row in listed], keep, title not in ("experiment", "verdict"))
         for title, keep in KEEP.items()
     ]
-    shown, _ = fit(columns, width)
+
+
+def _table(listed: Sequence[Row], shown: Sequence[Column]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for column in shown:
         table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)

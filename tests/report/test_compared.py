@@ -73,7 +73,10 @@ def test_on_a_wide_terminal_and_on_a_narrow_one(comparison: Comparison) -> None:
     for said in (wide, narrow):
         assert "6 experiments: 2 SLOWER, 1 INCOMPARABLE, 1 AMBIGUOUS, 1 FASTER, 1 SAME" in said
         assert "+20.00%" in said and "only in the baseline (2): k q8 T=7, k q8 T=8" in said
-    assert "noise floor" in wide and "noise floor" not in narrow
+    assert "noise floor" in wide and "left out" not in wide
+    assert "noise floor" not in narrow[: narrow.index("6 experiments")]
+    (left,) = (line for line in narrow.splitlines() if line.startswith("left out at this width: "))
+    assert "noise floor" in left and "baseline" in left
     assert "INCOMPARABLE  k q8 T=5: the candidate is INCORRECT: row 3 | of 8" in wide
     assert "AMBIGUOUS  k q8 T=4: candidate: drift: its samples rise or fall with time" in wide
     assert max(map(len, narrow.splitlines()[3:12])) <= 60
