@@ -27,24 +27,47 @@ def match(baseline: Iterable[Measured], candidate: Iterable[Measured]) -> Matche
     """Pairs by configuration, and within one by how and on what it was measured. Where nothing was measured alike, what
     is left of a configuration is paired all the same: a judgement then says why they do not compare.
 
-    What was SKIPPED takes no part. Of several runs of the same thing the newest counts, together with those that
-    can stand for it (``pooled``).
+    What was SKIPPED takes no part, and what stands on both sides counts for one (``_apart``). Of several runs of the
+    same thing the newest counts, together with those that can stand for it (``pooled``).
     """
-    first, second = _grouped(baseline), _grouped(candidate)
+    then, now = _apart([*baseline], [*candidate])
+    first, second = _grouped(then), _grouped(now)
     pairs: list[Pair] = []
     lonely: list[Measured] = []
-    for key, now in second.items():
-        then = first.get(key, {})
-        for where in [where for where in now if where in then]:
-            pairs.append(Pair(then.pop(where), now.pop(where)))
-        for where in [*now] if then else []:
-            nearest = max(then, key=lambda other: sum(a == b for a, b in zip(where, other, strict=True)), default=None)
+    for key, new in second.items():
+        old = first.get(key, {})
+        for where in [where for where in new if where in old]:
+            pairs.append(Pair(old.pop(where), new.pop(where)))
+        for where in [*new] if old else []:
+            nearest = max(old, key=lambda other: sum(a == b for a, b in zip(where, other, strict=True)), default=None)
             if nearest is None:
                 break
-            pairs.append(Pair(then.pop(nearest), now.pop(where)))
-        lonely += now.values()
-    missing = [one for then in first.values() for one in then.values()]
+            pairs.append(Pair(old.pop(nearest), new.pop(where)))
+        lonely += new.values()
+    missing = [one for old in first.values() for one in old.values()]
     return Matched(tuple(pairs), tuple(missing), tuple(lonely))
+
+
+def _apart(baseline: list[Measured], candidate: list[Measured]) -> tuple[list[Measured], list[Measured]]:
+    """Both sides without each other's runs, which would pull the two times together: what both have stays with the
+    candidate where the baseline has others of the same thing that passed, and with the baseline where only the
+    candidate has. Where neither has, a run is held against itself, and the caller sees that."""
+    shared = {one.result_id for one in baseline} & {one.result_id for one in candidate} - {""}
+    if not shared:
+        return baseline, candidate
+    then, now = (
+        {(one.configuration, _where(one)) for one in side if one.result_id not in shared and one.time_us}
+        for side in (baseline, candidate)
+    )
+
+    def lost(one: Measured, others: set[tuple[Configuration, Where]]) -> bool:
+        return one.result_id in shared and (one.configuration, _where(one)) in others
+
+    return [one for one in baseline if not lost(one, then)], [one for one in candidate if not lost(one, now - then)]
+
+
+def _where(one: Measured) -> Where:
+    return (*one.measuring, one.device)
 
 
 def pooled(runs: Sequence[Measured]) -> Measured:
@@ -104,7 +127,7 @@ def _grouped(side: Iterable[Measured]) -> dict[Configuration, dict[Where, Measur
     runs: dict[Configuration, dict[Where, list[Measured]]] = {}
     for one in side:
         if one.status is not Status.SKIPPED:
-            runs.setdefault(one.configuration, {}).setdefault((*one.measuring, one.device), []).append(one)
+            runs.setdefault(one.configuration, {}).setdefault(_where(one), []).append(one)
     for places in runs.values():
         _join_untimed(places)
     return {key: {where: pooled(some) for where, some in places.items()} for key, places in runs.items()}

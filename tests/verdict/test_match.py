@@ -60,6 +60,19 @@ def test_a_result_and_its_copy_are_no_two_trials() -> None:
     assert pooled([one, replace(one, result_id="s")]).trials == 2
 
 
+def test_what_stands_on_both_sides_counts_for_one() -> None:
+    old, new = (
+        measured([level] * 10, started=n, fingerprint="f", result_id=f"r{n}") for n, level in enumerate((100.0, 80.0))
+    )
+    for then, now in (([old, new], [new]), ([old], [old, new])):
+        (pair,) = match(then, now).pairs
+        assert (pair.baseline, pair.candidate) == (old, new)
+    (itself,) = match([new], [new]).pairs
+    assert itself.baseline == itself.candidate == new
+    failed = replace(old, status=Status.TIMEOUT, time_us=None)
+    assert match([failed, new], [new]).pairs[0].baseline == new
+
+
 def test_runs_that_cannot_be_believed_are_no_trials_beside_others() -> None:
     runs = [measured([level] * 10, started=n, fingerprint="f") for n, level in enumerate((98.0, 100.0, 103.0))]
     doubted = replace(runs[2], quality=Quality.UNSTABLE)
