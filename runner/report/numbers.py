@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from runner.result.model import Result
+from runner.result.statistics import INTERVAL_SAMPLES
 
 NONE = "–"
 """Shown where there is no figure."""
@@ -65,10 +66,14 @@ def size(count: float) -> str:
 
 
 def spread(result: Result) -> str:
-    """``12.3 µs ±0.4%``: the median and the relative spread of its samples, or of its trials where that is larger."""
+    """``12.3 µs ±0.4%``: the median and the relative spread of its samples, or of its trials where that is larger. Of
+    too few samples for an interval their number, ``16.0 ms (n=2)``: how far these lie apart says little."""
     value = result.metrics.get("time_us")
     if value is None:
         return NONE
+    samples = result.metrics.get("samples", math.inf)
+    if samples < INTERVAL_SAMPLES and "trials" not in result.metrics:
+        return f"{time(value)} (n={samples:.0f})"
     spreads = [result.metrics[name] for name in ("time_us_rsd", "time_us_trials_rsd") if name in result.metrics]
     return f"{time(value)} ±{100 * max(spreads):.1f}%" if spreads else time(value)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+INTERVAL_SAMPLES = 6
+"""Below it no pair of order statistics holds the median with 95 %: 2 x 0.5^5 is above 5 %."""
 P95_SAMPLES = 20
 """Fewest samples for a 95th percentile: below, it would be the largest value by another name."""
 P99_SAMPLES = 100

@@ -46,3 +46,10 @@ def test_the_spread_is_that_of_samples_or_of_trials() -> None:
     assert numbers.spread(result(metrics={"time_us": 12.3, "time_us_rsd": 0.004})) == "12.3 µs ±0.4%"
     found = {"time_us": 12.3, "time_us_rsd": 0.004, "time_us_trials_rsd": 0.02}
     assert numbers.spread(result(metrics=found)) == "12.3 µs ±2.0%"
+
+
+def test_of_too_few_samples_their_number_is_told() -> None:
+    few = {"time_us": 16000.0, "time_us_rsd": 0.002, "samples": 2.0}
+    assert numbers.spread(result(metrics=few)) == "16.0 ms (n=2)"
+    enough = few | {"samples": 6.0, "time_us_low": 15990.0, "time_us_high": 16010.0}
+    assert numbers.spread(result(metrics=enough)) == "16.0 ms ±0.2%"
