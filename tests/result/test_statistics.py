@@ -121,6 +121,18 @@ def test_a_step_in_the_middle_is_drift() -> None:
     assert summarise(samples).flags == ("drift",)
 
 
+@pytest.mark.parametrize("samples", [[4.0] * 60 + [4.032] * 30, [4.032] * 30 + [4.0] * 60])
+def test_a_step_of_one_tick_is_drift_whichever_way_it_goes(samples: list[float]) -> None:
+    assert summarise(samples).flags == ("drift",)
+
+
+def test_noise_of_a_few_ticks_is_no_drift() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(500):
+        ticks = np.round(rng.normal(rng.uniform(4.9, 5.1), 0.016, 30) / 0.032)
+        assert "drift" not in summarise((0.032 * ticks).tolist()).flags
+
+
 def test_a_tiny_ramp_is_none() -> None:
     assert summarise(np.linspace(100, 100.3, 60).tolist()).flags == ()
 
