@@ -50,7 +50,8 @@ def ask_devices(pool: WorkerPool, key: WorkerKey, option: str = "devices") -> li
 def outcomes(
     pool: WorkerPool, job: Job, on_event: Callable[[str, str], None] = lambda kind, what: None
 ) -> Iterator[Outcome]:
-    """One outcome per variant, in order. A dead or hung worker costs the variant it was at, and is replaced.
+    """One outcome per variant, in order. A worker that dies, hangs or fails costs the variant it was at, and is
+    replaced.
 
     ``on_event`` hears ``("started", variant)`` and ``("waiting", lock)``.
     """
@@ -63,10 +64,10 @@ def outcomes(
             for message in worker.messages(job.timeout_s, "done"):
                 if message["kind"] == "failed":
                     status = Status(message["status"])
-                    yield from (Outcome(name, status, message["message"]) for name in remaining)
+                    yield from _lost(remaining, current, status, message["message"])
                     if status is Status.RUNTIME_ERROR:
                         pool.discard()
-                    return
+                    break
                 if message["kind"] == "outcome":
                     outcome = outcome_from_dict(message["outcome"])
                     remaining.remove(outcome.variant)
@@ -75,7 +76,8 @@ def outcomes(
                 elif message["kind"] in ("started", "waiting"):
                     current = message.get("variant", current)
                     on_event(message["kind"], message.get("variant") or message["lock"])
-            return
+            else:
+                return
         except WorkerTimeout:
             pool.discard()
             yield from _lost(remaining, current, Status.TIMEOUT, _timeout_message(job, current))

@@ -1,4 +1,4 @@
-"""A worker that dies, hangs or faults costs the variant it was at, and nothing else."""
+"""A worker that dies, hangs, faults or fails costs the variant it was at, and nothing else."""
 
 from __future__ import annotations
 
@@ -125,6 +125,17 @@ def test_a_failed_preparation_gives_its_status_to_every_variant() -> None:
     pool = ScriptedPool([{"kind": "failed", "status": "OUT_OF_MEMORY", "message": "needs 9 GiB, 1 GiB free"}])
     assert run(pool) == [(name, Status.OUT_OF_MEMORY) for name in NAMES]
     assert pool.discarded == 0
+
+
+def test_a_failure_within_a_variant_costs_that_one_and_the_rest_run_in_a_new_worker() -> None:
+    failure = {"kind": "failed", "status": "RUNTIME_ERROR", "message": "KeyError: 'scores'"}
+    pool = ScriptedPool(
+        [started("a"), passed("a"), started("b"), failure],
+        [started("c"), passed("c"), DONE],
+    )
+    assert run(pool) == [("a", Status.PASSED), ("b", Status.RUNTIME_ERROR), ("c", Status.PASSED)]
+    assert pool.requests == [["a", "b", "c"], ["c"]]
+    assert pool.discarded == 1
 
 
 @pytest.mark.parametrize(
