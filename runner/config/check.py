@@ -97,7 +97,7 @@ TRACES = (
 def check(config: Config) -> None:
     """Raises ``ConfigError`` naming the key, the value and what is allowed."""
     for key, low in _AT_LEAST.items():
-        if _value(config, key) < low:
+        if not _value(config, key) >= low:  # NaN is not
             raise ConfigError(f"{key}={_value(config, key)}: must be at least {low:g}")
     for key in _ABOVE_ZERO:
         if not _value(config, key) > 0:

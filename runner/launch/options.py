@@ -57,5 +57,5 @@ def _expected(kind: Any, key: str, value: Any, shown: str) -> str:
 
 def at_least(key: str, value: float | None, least: float) -> None:
     """Raises ``ConfigError`` for a number that is too small; None passes."""
-    if value is not None and value < least:
+    if value is not None and not value >= least:  # NaN is not
         raise ConfigError(f"hydra.launcher.{key}={value}: must be at least {least}")

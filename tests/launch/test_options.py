@@ -51,3 +51,5 @@ def test_a_number_that_is_too_small() -> None:
     options.at_least("timeout_min", None, 1)
     with pytest.raises(ConfigError, match=r"hydra\.launcher\.timeout_min=0: must be at least 1"):
         options.at_least("timeout_min", 0, 1)
+    with pytest.raises(ConfigError, match=r"hydra\.launcher\.mem_gb=nan: must be at least 0.001"):
+        options.at_least("mem_gb", float("nan"), 0.001)
