@@ -32,6 +32,8 @@ SPIN = 4000
 """Cycles that every block of it waits before it begins, 2 us; all its blocks are on the GPU at once."""
 PARTS = ("runner", "conf", "cuda_src", "hydra_plugins", "experiments", "pyproject.toml")
 """What a copy of the checkout needs."""
+COMPARED = (0, 3, 4, 5)
+"""Exit codes with which ``runner.compare`` says a verdict."""
 ENTRY = "kv_scan_fp32_kernel("
 WAIT = f"    for (const long long until = clock64() + {SPIN}; clock64() < until;) {{}}\n"
 
@@ -112,7 +114,7 @@ def compared(runs: Path, name: str) -> dict[str, Any]:
         check=False,
     )
     file = folder / "comparison.json"
-    if not file.is_file():
+    if done.returncode not in COMPARED:  # the file, if there is one, is an older one's
         raise SystemExit(f"{name}: no comparison (exit code {done.returncode}): {done.stderr}")
     return {"exit_code": done.returncode, "text": done.stdout, **json.loads(file.read_text(encoding="utf-8"))}
 
@@ -127,6 +129,8 @@ def judged(comparisons: dict[str, dict[str, Any]]) -> Iterator[str]:
                 yield f"slowed: {label(pair)} is called {pair['verdict']}"
             if name == "slowed" and pair["variant"] != SLOWED and pair["verdict"] == "SLOWER":
                 yield f"slowed: {label(pair)}, which was left alone, is called SLOWER"
+    if not any(map(target, comparisons.get("slowed", {}).get("pairs", ()))):
+        yield f"slowed: {SLOWED} T={AT} was not compared"
 
 
 def target(pair: dict[str, Any]) -> bool:

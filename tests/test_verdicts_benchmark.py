@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.benchmark_scripts import load
 
 verdicts = load("verdicts")
@@ -38,6 +40,22 @@ def test_what_is_a_fault() -> None:
         "slowed": {"pairs": [pair(slowed, verdicts.AT, "AMBIGUOUS"), pair("q8", 8192, "SLOWER")]},
     }
     assert [line.split(":")[0] for line in verdicts.judged(wrong)] == ["again_1", "slowed", "slowed"]
+
+
+def test_a_slowed_kernel_that_was_not_compared_is_a_fault() -> None:
+    again = {"again_1": {"pairs": [pair("q8", 8192, "SAME")]}}
+    told = [f"slowed: {verdicts.SLOWED} T={verdicts.AT} was not compared"]
+    assert list(verdicts.judged(again)) == told
+    assert list(verdicts.judged(again | {"slowed": {"pairs": [pair("q8", verdicts.AT, "SAME")]}})) == told
+
+
+def test_an_older_comparison_stands_for_none(tmp_path: Path) -> None:
+    """There is nothing to compare, and the file of an earlier call."""
+    file = tmp_path / "comparisons" / "again_1" / "comparison.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"pairs": []}')
+    with pytest.raises(SystemExit, match=r"again_1: no comparison \(exit code 2\)"):
+        verdicts.compared(tmp_path / "runs", "again_1")
 
 
 def test_the_page(tmp_path: Path) -> None:
