@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.execute.rerun import rerun
-from runner.exit_codes import REFUSED
+from runner.exit_codes import INTERRUPTED, REFUSED
 from runner.record import originals
 from runner.record.location import Location
 from runner.verdict.doubt import of_one
@@ -32,4 +32,6 @@ def again(runs: Sequence[Measured], location: Location, uri: str, yes: bool, lin
     code, results = rerun(found, uri, yes, line)
     if code == REFUSED:
         raise ValueError("the ambiguous experiments were not measured again; yes=true does so without asking")
+    if code == INTERRUPTED:  # the command caught it: what it had finished is filed, and judges nothing yet
+        raise KeyboardInterrupt
     return [measured(result) for result in results]

@@ -146,6 +146,9 @@ def test_only_what_is_ambiguous_is_measured_again(
     monkeypatch.setattr(remeasure, "rerun", lambda *_: (2, []))
     assert run(*sides) == 2
     assert "were not measured again; yes=true does so without asking" in capsys.readouterr().err
+    monkeypatch.setattr(remeasure, "rerun", lambda *_: (130, [timed("q8", 8192, 1.05)]))
+    assert run(*sides) == 130
+    assert "interrupted; the comparison above is complete" in capsys.readouterr().err
 
 
 def test_nothing_is_measured_again_where_all_is_clear(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
