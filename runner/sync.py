@@ -3,7 +3,7 @@
 Without folders it looks in ``outputs/`` and ``multirun/``. Each sweep goes where it was meant to go, or to ``uri``.
 Sweeps that still say RUNNING although their process is gone are closed as KILLED first. Jobs of a cluster outlive
 that process: as long as some have not answered, their results and the summary are left, unless the folder is named.
-Exit code 0: nothing is left; 1: something is, with the reason.
+Exit code 0: nothing is left; 1: something is, with the reason; 2: the command is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runner import command_line
+from runner.exit_codes import FAILED, PASSED
 from runner.record import jobs, spool
 from runner.record.fields import millis
 from runner.record.filing import Filer, Sent, gather
@@ -40,20 +42,8 @@ class _Work:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return 0
-    try:
-        work = _parse(words)
-    except ValueError as error:
-        print(f"{error}\n{USAGE}", file=sys.stderr)
-        return 1
-    try:
-        return _sync(work)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again for the rest", file=sys.stderr)
-        return 1
+    again = "interrupted; run the same command again for the rest"
+    return command_line.run(__doc__, USAGE, arguments, _parse, _sync, failed=(), interrupted=again)
 
 
 def _parse(words: Sequence[str]) -> _Work:
@@ -117,7 +107,7 @@ def _sync(work: _Work) -> int:
         print(f"nothing to send ({places})")
     if withheld:
         print(f"{withheld} results of sweeps with tracking off were left alone; name their folder to send them")
-    return 1 if failed else 0
+    return FAILED if failed else PASSED
 
 
 def _unanswered(folder: Path, left: int, experiments: int, results: int) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from runner import command_line
+from runner.exit_codes import PASSED
 from runner.record import probe
 from runner.record.links import UI_PORT
 from runner.record.location import Location, TrackingUnavailable, locate
@@ -26,17 +28,13 @@ STOP_TIMEOUT_S = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(f"{__doc__}\n{USAGE}")
-        return 0
-    try:
-        port, location = _parse(words)
-        ready = _check(port, location)
-    except (ValueError, TrackingUnavailable) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return serve(port, location) if ready else 0
+    failed = (ValueError, TrackingUnavailable)
+    return command_line.run(f"{__doc__}\n{USAGE}", USAGE, arguments, _parse, _checked_and_served, failed=failed)
+
+
+def _checked_and_served(asked: tuple[int, Location]) -> int:
+    port, location = asked
+    return serve(port, location) if _check(port, location) else PASSED
 
 
 def command(port: int) -> list[str]:
@@ -102,10 +100,10 @@ def _parse(words: Sequence[str]) -> tuple[int, Location]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in options:
-            raise ValueError(f"unknown argument {word}\n{USAGE}")
+            raise ValueError(f"unknown argument {word}")
         options[key] = value
     if not options["port"].isdigit() or not 0 < int(options["port"]) < 65536:
-        raise ValueError(f"port={options['port']} must be a number from 1 to 65535\n{USAGE}")
+        raise ValueError(f"port={options['port']} must be a number from 1 to 65535")
     return int(options["port"]), locate(options["uri"])
 
 

@@ -207,9 +207,20 @@ def test_two_at_once_file_each_result_once(uri: str, repository: Path) -> None:
     [(["url=x"], "unknown option url; known: uri"), (["nowhere/at/all"], "nowhere/at/all is not a folder")],
 )
 def test_bad_arguments(uri: str, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
-    assert sync.main(words) == 1
+    assert sync.main(words) == 2
     error = capsys.readouterr().err
     assert message in error and "usage:" in error
+
+
+def test_an_interrupt_has_the_exit_code_of_one(
+    uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> list[Path]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sync, "_sweeps", interrupted)
+    assert sync.main([f"uri={uri}"]) == 130
+    assert capsys.readouterr().err == "interrupted; run the same command again for the rest\n"
 
 
 def test_a_result_without_a_sweep_marker_is_mentioned(uri: str, capsys: pytest.CaptureFixture[str]) -> None:

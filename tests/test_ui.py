@@ -56,7 +56,7 @@ def test_a_file_that_is_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert ui.main([f"port={free_port()}", f"uri=sqlite:///{tmp_path}/s.db"]) == 1
     assert (
         capsys.readouterr().err
-        == f"sqlite:///{tmp_path}/s.db is not a usable SQLite database: file is not a database\n"
+        == f"error: sqlite:///{tmp_path}/s.db is not a usable SQLite database: file is not a database\n"
     )
 
 
@@ -75,8 +75,9 @@ def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     [(["5000"], "unknown argument 5000"), (["port=http"], "port=http must be a number"), (["port=0"], "from 1 to")],
 )
 def test_bad_arguments(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
-    assert ui.main(words) == 1
-    assert message in capsys.readouterr().err
+    assert ui.main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error and ui.USAGE in error
 
 
 def test_a_server_has_its_own_ui(capsys: pytest.CaptureFixture[str]) -> None:
