@@ -18,6 +18,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from runner import command_line, streams
 from runner.config.errors import ConfigError, choose_from, unknown_option
 from runner.config.schema import Estimate, Model
 from runner.estimate import architecture, calibration, fitting, measured, precision
@@ -54,22 +55,13 @@ class Group:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fits, prints and writes; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return PASSED
-    try:
-        options = _parse(words)
-        data = Path(options["data"]).name
-        grouped = _grouped(options)
-        paths = _targets(options["out"], grouped)
-        groups = [_group(rows, options["model"], data) for rows in grouped]
-    except ValueError as error:
-        print(f"error: {error}\n{USAGE}", file=sys.stderr)
-        return REFUSED
-    except (ConfigError, PlanError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return REFUSED
+    return command_line.run(__doc__, USAGE, arguments, _parse, _calibrate, refused=(ConfigError, PlanError, ValueError))
+
+
+def _calibrate(options: dict[str, str]) -> int:
+    grouped = _grouped(options)
+    paths = _targets(options["out"], grouped)
+    groups = [_group(rows, options["model"], Path(options["data"]).name) for rows in grouped]
     for group in groups:
         print("\n".join(_report(group)), end="\n\n")
     try:
@@ -77,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             calibration.write(group.calibration, path)
             print(f"wrote {path}: python -m runner kernel=estimate estimate.efficiency={path}")
     except OSError as error:
-        print(f"error: cannot write {error.filename}: {error.strerror}", file=sys.stderr)
+        streams.complain(f"cannot write {error.filename}: {error.strerror}")
         return REFUSED
     return PASSED
 

@@ -136,3 +136,12 @@ def test_every_known_name_is_an_option_of_the_group() -> None:
 def test_help_is_its_description(capsys: pytest.CaptureFixture[str]) -> None:
     assert calibrate.main(["--help"]) == 0
     assert "data=<csv>" in capsys.readouterr().out
+
+
+def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibrate, "_group", interrupted)
+    assert calibrate.main([f"data={DATA}", "engine=vllm"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
