@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from runner.config.errors import ConfigError, from_exception
 
 _HERE, _SELF = "@_here_", "_self_"
 
@@ -15,21 +19,30 @@ def option(folders: Sequence[Path], group: str, name: str) -> DictConfig | None:
     """``name`` of ``group`` from the first of ``folders`` that has it, values of other sections unresolved; None where
     none has. Of ``defaults`` it knows what families use, ``<part>@_here_`` before ``_self_``: the file's own keys win.
 
-    Raises ``FileNotFoundError`` for a part that is in none of the folders.
+    Raises ``ConfigError`` for a file that cannot be read, and for a part that is in none of the folders.
     """
     path = next((path for path in (folder / group / f"{name}.yaml" for folder in folders) if path.is_file()), None)
     if path is None:
         return None
-    own = cast(DictConfig, OmegaConf.load(path))
+    try:
+        own = OmegaConf.load(path)
+    except (yaml.YAMLError, OmegaConfBaseException, OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {from_exception(error)}") from error
+    if not isinstance(own, DictConfig):
+        raise ConfigError(f"{path}: must hold keys and values, not a list")
     parts = [str(part).removesuffix(_HERE) for part in own.pop("defaults", []) if part != _SELF]
     found = [(part, option(folders, group, part)) for part in parts]
     for part, read in found:
         if read is None:
-            raise FileNotFoundError(f"{path}: defaults: there is no {part}.yaml in {group}/")
+            raise ConfigError(f"{path}: defaults: there is no {part}.yaml in {group}/")
     return cast(DictConfig, OmegaConf.merge(*(read for _, read in found if read is not None), own))
 
 
 def typed_option(folders: Sequence[Path], group: str, name: str, schema: type) -> DictConfig | None:
-    """``option``, with the types and defaults of the dataclass ``schema``."""
+    """``option``, with the types and defaults of the dataclass ``schema``. Raises ``ConfigError`` also for a key or a
+    value that does not fit these."""
     found = option(folders, group, name)
-    return None if found is None else cast(DictConfig, OmegaConf.merge(OmegaConf.structured(schema), found))
+    try:
+        return None if found is None else cast(DictConfig, OmegaConf.merge(OmegaConf.structured(schema), found))
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{group}={name}: {from_exception(error)}") from error
