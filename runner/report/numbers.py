@@ -17,15 +17,16 @@ BEYOND_RIDGES = 2000.0
 def digits(value: float, count: int = 3) -> str:
     """``value`` with ``count`` significant digits; no exponent between 0.001 and a million.
 
-    >>> digits(1234.5), digits(0.12345), digits(1.5e-9)
-    ('1234', '0.123', '1.50e-09')
+    >>> digits(1234.5), digits(0.12345), digits(1.5e-9), digits(9.996)
+    ('1234', '0.123', '1.50e-09', '10.0')
     """
     size = abs(value)
     if size == 0:
         return "0"
     if not 1e-3 <= size < 1e6:
         return f"{value:.{count - 1}e}"
-    return f"{value:.{max(0, count - 1 - math.floor(math.log10(size)))}f}"
+    rounded = float(f"{size:.{count - 1}e}")  # 9.996 becomes 10.0: it has a place more before the point
+    return f"{value:.{max(0, count - 1 - math.floor(math.log10(rounded)))}f}"
 
 
 def error(value: float | None) -> str:

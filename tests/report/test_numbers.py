@@ -22,6 +22,11 @@ def test_digits_are_right_to_the_last_one_shown(value: float) -> None:
     assert len(numbers.digits(value)) <= 8
 
 
+@pytest.mark.parametrize(("value", "shown"), [(0.9996, "1.00"), (9.996, "10.0"), (99.96, "100"), (9.994, "9.99")])
+def test_rounding_that_adds_a_place_adds_no_digit(value: float, shown: str) -> None:
+    assert numbers.digits(value) == shown
+
+
 def test_the_nearer_roof_bounds_and_gives_the_rate() -> None:
     memory = result(metrics={"gbps": 3000.0, "tflops": 2.0, "pct_peak_bandwidth": 60.0, "pct_peak_flops": 3.0})
     assert (numbers.bound(memory), numbers.rate(memory), numbers.peak(memory)) == ("memory", "3000 GB/s", "60.0%")
