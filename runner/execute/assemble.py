@@ -81,7 +81,7 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     made.metrics.update(timed_metrics(plan, variant, made.metrics))
     if outcome.units_per_step > 1 and "time_us" in made.metrics:
         made.metrics["tpot_us"] = made.metrics["time_us"] / outcome.units_per_step
-    made.quality, doubts = quality(variant, outcome.series, made.metrics, target, max_rsd, _throttled(outcome.state))
+    made.quality, doubts = quality(variant, outcome.series, made.metrics, target, max_rsd, throttled(outcome.state))
     if made.quality is Quality.ABOVE_PEAK and made.status is Status.PASSED:
         made.status, made.message = Status.INCORRECT, doubts.pop(0)  # an error, not a record
     made.warnings += doubts
@@ -105,12 +105,15 @@ def _environment(about: About, outcome: Outcome) -> dict[str, Any]:
     return {**about.environment, **own}
 
 
-def _throttled(state: Mapping[str, Any]) -> frozenset[str]:
-    """Reasons why the clock was held down, where it was held down by more than a tenth of its maximum."""
-    clock, highest = state.get("sm_clock_mhz", 0), state.get("max_sm_clock_mhz", 0)
-    if clock >= CLOCK_SHARE * highest:
-        return frozenset()
-    return THROTTLED & frozenset(state.get("throttle_reasons", ()))
+def throttled(state: Mapping[str, Any]) -> frozenset[str]:
+    """Reasons why a clock was held down, on any of the GPUs, by more than a tenth of its maximum: a step of several
+    GPUs takes as long as the slowest. ``state``: as ``nvml.snapshots`` gives it."""
+    slow = [one for one in (state, *state.get("others", {}).values()) if _held_down(one)]
+    return THROTTLED & {reason for one in slow for reason in one.get("throttle_reasons", ())}
+
+
+def _held_down(state: Mapping[str, Any]) -> bool:
+    return bool(state.get("sm_clock_mhz", 0) < CLOCK_SHARE * state.get("max_sm_clock_mhz", 0))
 
 
 def add_speedups(results: Sequence[Result], baseline: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner.backend.base import BackendError
-from runner.backend.nvml import snapshot
+from runner.backend.nvml import snapshots
 from runner.build.host import sanitizer_environment
 from runner.build.model import BuildRequest, CompileError, Program
 from runner.execute.about import About
@@ -126,7 +126,7 @@ def of_program(experiment: Experiment, on_event: OnEvent) -> Outcome:
     except BackendError as error:
         return Outcome(name, Status.RUNTIME_ERROR, str(error))
     if plan.target.backend == "cuda":
-        outcome.state = snapshot(experiment.devices[0].uuid)
+        outcome.state = snapshots([device.uuid for device in experiment.devices])
     return outcome
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from runner.execute.assemble import throttled
 from runner.execute.conversation import Job, outcomes
 from runner.result.model import Status
 from runner.worker.client import WorkerPool
@@ -54,8 +55,9 @@ def _telling(on_event: OnEvent, trial: int, trials: int) -> OnEvent:
 
 def merged(taken: Sequence[Outcome], trials: int) -> Outcome:
     """One variant's trials as one outcome: the series of all of them, the checks and events of the first, the worker's
-    own figures as medians where every trial has them. The last one decides whether it passed, for none follows one that
-    did not; its checks are then the ones that are kept."""
+    own figures as medians where every trial has them; the GPUs' state of the first in which a clock was held down. The
+    last one decides whether it passed, for none follows one that did not; its checks are then the ones that are
+    kept."""
     first, last = taken[0], taken[-1]
     passed = last.status is Status.PASSED
     names = [name for name in first.metrics if all(name in one.metrics for one in taken)]
@@ -66,7 +68,7 @@ def merged(taken: Sequence[Outcome], trials: int) -> Outcome:
         checks=first.checks if passed or not last.checks else last.checks,
         series=[series for one in taken for series in one.series],
         metrics={name: float(median(one.metrics[name] for one in taken)) for name in names},
-        state=last.state,
+        state=next((one.state for one in taken if throttled(one.state)), last.state),
         units_per_step=first.units_per_step,
         events=first.events,
         warnings=list(dict.fromkeys(text for one in taken for text in one.warnings)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -93,3 +94,25 @@ def test_virtual_devices_are_one_cpu_together() -> None:
     found = of_two_devices(Target("host", "host CPU", "host"))
     assert found["pct_ceiling_bandwidth"] == pytest.approx(50.0)
     assert found["pct_ceiling_flops"] == pytest.approx(25.0)
+
+
+SLOW = {"sm_clock_mhz": 1200, "max_sm_clock_mhz": 1980, "throttle_reasons": ["power_cap", "idle"]}
+FAST = {"sm_clock_mhz": 1965, "max_sm_clock_mhz": 1980, "throttle_reasons": ["power_cap"]}
+
+
+@pytest.mark.parametrize(
+    ("state", "quality"),
+    [
+        (FAST, Quality.OK),
+        (SLOW, Quality.THROTTLED),
+        ({**FAST, "others": {"GPU-1": FAST}}, Quality.OK),
+        ({**FAST, "others": {"GPU-1": SLOW}}, Quality.THROTTLED),
+        ({"sm_clock_mhz": 345, "max_sm_clock_mhz": 1980, "throttle_reasons": ["idle"]}, Quality.OK),
+        ({}, Quality.OK),
+    ],
+)
+def test_a_clock_that_is_held_down_on_any_gpu_is_said(state: dict[str, Any], quality: Quality) -> None:
+    found = made(H200, *[300.0] * 9, outcome=Outcome("a", Status.PASSED, state=state))
+    assert found.quality is quality
+    told = ["the GPU held its clock down while measuring: power_cap"] if quality is Quality.THROTTLED else []
+    assert found.warnings == told

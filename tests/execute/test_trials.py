@@ -113,6 +113,14 @@ def test_a_trial_that_fails_fails_its_variant_and_spares_the_others(monkeypatch:
     assert (second.status, len(second.series)) == (Status.PASSED, 3)
 
 
+def test_a_clock_that_was_held_down_in_one_trial_is_not_forgotten() -> None:
+    slow = {"sm_clock_mhz": 900, "max_sm_clock_mhz": 1980, "throttle_reasons": ["thermal"]}
+    fast = {"sm_clock_mhz": 1980, "max_sm_clock_mhz": 1980, "throttle_reasons": []}
+    taken = [Outcome("a", Status.PASSED, state=state) for state in (fast, slow, fast)]
+    assert trials.merged(taken, 3).state == slow
+    assert trials.merged([taken[0], taken[2]], 2).state == fast
+
+
 def test_no_process_is_started_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(failing={1: "a"})
     monkeypatch.setattr(
