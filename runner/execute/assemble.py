@@ -66,6 +66,8 @@ def result(about: About, plan: Plan | None, outcome: Outcome, ceilings: Ceilings
     }
     if plan.sanitize:  # so that it is compared with no run of the same that was not
         made.params["sanitize"] = True
+    if len(plan.devices) > 1:  # nor one of several devices with one of another number of them
+        made.params["devices"] = len(plan.devices)
     if not plan.source:  # a program or an estimate: it has no arithmetic type, and not always a model or a shape
         made.params = {name: value for name, value in made.params.items() if value != ""}
     if variant is None:

@@ -403,7 +403,8 @@ class Result:
     compute: str = ""
     """Arithmetic type of its FLOPs, a key of ``environment.target.tflops``; empty where it declares none."""
     params: dict[str, Any] = field(default_factory=dict)
-    """The family's parameters under their letters and their long names, and what was chosen of each group."""
+    """The family's parameters under their letters and their long names, what was chosen of each group, and of several
+    ``devices`` how many."""
     names: dict[str, str] = field(default_factory=dict)
     """Letter → long name of the family's parameters that have one: ``{"T": "context"}``."""
     metrics: dict[str, float] = field(default_factory=dict)

@@ -70,6 +70,16 @@ def test_a_sanitized_run_is_another_configuration(sanitize: bool) -> None:
     assert measured(found).params.get("sanitize") == ("true" if sanitize else None)
 
 
+def test_runs_on_other_numbers_of_devices_are_other_configurations() -> None:
+    plan = plan_with(variants=(Variant("a", (), (), 16, 0, 0, "float32"),), baseline="a")
+    found = [
+        measured(result(ABOUT, replace(plan, devices=devices), Outcome("a", Status.PASSED), Ceilings(), 0.01))
+        for devices in ((0,), (1,), (0, 1), (2, 3), (0, 1, 2, 3))
+    ]
+    assert [one.params.get("devices") for one in found] == [None, None, "2", "2", "4"]
+    assert len({one.configuration for one in found}) == 3
+
+
 def of_two_devices(target: Target) -> dict[str, float]:
     """1 GB read and 1 GFLOP in 500 µs, that is 2000 GB/s and 2 TFLOP/s, on buffers of two devices."""
     variant = Variant("a", (), (), 10**9, 0, 10**9, "float32")
