@@ -10,6 +10,7 @@ YAML file (one engine), or a folder that gets one for each; ``kernel=estimate es
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ from runner.estimate.model import Architecture, Efficiency, Machine, Precision
 from runner.execute.estimating import machine_of
 from runner.execute.targets import known_gpus
 from runner.exit_codes import PASSED, REFUSED
-from runner.paths import conf_dir
+from runner.paths import conf_dir, given
 from runner.plan.errors import PlanError
 
 USAGE = "usage: python -m runner.calibrate data=<csv> [model=<option>] [engine=<name>] [out=<file or folder>]"
@@ -88,7 +89,7 @@ def _parse(words: Sequence[str]) -> dict[str, str]:
 
 def _grouped(options: dict[str, str]) -> list[list[Row]]:
     groups: dict[tuple[str, ...], list[Row]] = {}
-    rows = measured.read(Path(options["data"]).expanduser())
+    rows = measured.read(given(options["data"]))
     engines = sorted({row.engine for row in rows})
     if options["engine"] and options["engine"] not in engines:
         raise ConfigError(f"engine={options['engine']}: not in the data; {choose_from(options['engine'], engines)}")
@@ -177,7 +178,7 @@ def _targets(out: str, groups: list[list[Row]]) -> list[Path]:
     """A file for each group; none where nothing is to be written. Refused before the fits, which take seconds."""
     if not out:
         return []
-    path = Path(out).expanduser()
+    path = given(out)
     if path.suffix in (".yaml", ".yml"):
         if len(groups) > 1:
             names = ", ".join(dict.fromkeys(rows[0].engine for rows in groups))
@@ -185,7 +186,7 @@ def _targets(out: str, groups: list[list[Row]]) -> list[Path]:
                 f"out={out}: one file for {len(groups)} fits ({names}); choose one with engine=, or name a folder"
             )
         return [path]
-    if path.is_file():
+    if os.path.isfile(path):
         raise ConfigError(f"out={out}: is a file; name a folder, or a file that ends in .yaml")
     return [path / f"{_stem(rows[0])}.yaml" for rows in groups]
 

@@ -24,6 +24,7 @@ from runner import command_line, streams
 from runner.config.errors import ConfigError
 from runner.config.gate import fraction
 from runner.exit_codes import AMBIGUOUS, FAILED, INCOMPARABLE, INTERRUPTED, PASSED, REFUSED, REGRESSION
+from runner.paths import given
 from runner.record import sides
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.selection import Selection, flag, pairs, select
@@ -178,7 +179,7 @@ def _across_gpus(options: Mapping[str, str]) -> bool:
 
 
 def _path(options: Mapping[str, str], key: str) -> Path | None:
-    return Path(options[key]).expanduser() if key in options else None
+    return given(options[key]) if key in options else None
 
 
 def _write(asked: Asked, comparison: Comparison) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from runner import command_line, streams
 from runner.exit_codes import FAILED, PASSED
+from runner.paths import given
 from runner.record import columns, reading
 from runner.record.columns import Table
 from runner.record.location import Location, locate
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(words: Sequence[str]) -> _Asked:
     options = pairs(words, _OWN)
     out, location = options.pop("out", ""), locate(options.pop("uri", ""))
-    path = Path(out).expanduser() if out else None
+    path = given(out) if out else None
     if path is not None:
         columns.form_of(path)
     return _Asked(location, select(options), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -22,6 +23,12 @@ def _required(name: str) -> Path:
             f"the folder '{name}' is missing: looked in {PACKAGE} and {PACKAGE.parent}; the installation is incomplete"
         )
     return folder
+
+
+def given(word: str) -> Path:
+    """The path that a user's word names; ``~nobody`` stays as it is written. Whether it is there is for ``os.path`` to
+    say: ``exists``, ``isfile`` and ``isdir`` take also what is too long for a name, which ``Path``'s do not."""
+    return Path(os.path.expanduser(word))
 
 
 def conf_dir() -> Path:

@@ -8,6 +8,7 @@ Exit code 0: nothing is left; 1: something is, with the reason; 2: the command i
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -53,7 +54,7 @@ def _parse(words: Sequence[str]) -> _Work:
         key, equals, value = word.partition("=")
         if equals and key in options:
             options[key] = value
-        elif Path(word).is_dir():
+        elif os.path.isdir(word):
             folders.append(Path(word))
         elif equals and "/" not in key:
             raise ValueError(f"unknown option {key}; known: {', '.join(options)}")

@@ -112,7 +112,7 @@ def _check(port: int, location: Location) -> bool:
     if location.kind == "server":
         print(f"this store is a server with its own UI: {location.shown}")
         return False
-    if location.kind == "sqlite" and not location.database.is_file():
+    if location.kind == "sqlite" and not os.path.isfile(location.database):
         raise ValueError(
             f"there is no store at {location.database} yet: run an experiment first, or give uri=sqlite:///<file>"
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from runner.config.errors import ConfigError
 from runner.config.model_file import KEYS
@@ -17,6 +16,7 @@ from runner.estimate.kernels import Kernels
 from runner.estimate.model import Efficiency, Estimate, Machine, Parallel, Precision, Work
 from runner.execute.measurements import measurements
 from runner.execute.targets import estimate_gpu, known_gpus
+from runner.paths import given
 from runner.plan.bare import make_bare_plan
 from runner.plan.model import Plan, Target
 from runner.plan.target import MIB
@@ -106,7 +106,7 @@ def efficiency_of(config: Config, kernels: Kernels | None = None) -> Efficiency:
         return Efficiency()
     if settings.efficiency == "model":
         return model_efficiency(settings)
-    return calibration.read(Path(settings.efficiency).expanduser())
+    return calibration.read(given(settings.efficiency))
 
 
 def model_efficiency(settings: Settings) -> Efficiency:

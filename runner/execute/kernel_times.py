@@ -22,7 +22,7 @@ from runner.estimate.model import Work
 from runner.execute.kernel_sets import FAMILY, Found, Wanted, chosen
 from runner.execute.result_files import below
 from runner.execute.targets import runs_here
-from runner.paths import conf_dir, project_dir
+from runner.paths import conf_dir, given, project_dir
 from runner.plan.model import Target
 from runner.record import search
 from runner.record.location import TrackingUnavailable, locate
@@ -68,7 +68,7 @@ def find(config: Config, needed: Wanted) -> Kernels | str:
     """
     if config.estimate.kernels:
         where = f"estimate.kernels={config.estimate.kernels}"
-        found = below(where, Path(config.estimate.kernels).expanduser())
+        found = below(where, given(config.estimate.kernels))
         kernels = chosen(found, needed, config.estimate.kernels)
         if isinstance(kernels, str):
             raise ConfigError(f"{where}: {kernels}")

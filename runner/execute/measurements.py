@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from runner.estimate.model import Estimate, Work
 from runner.execute import decoder_runs
 from runner.execute.kernel_sets import Found
 from runner.execute.result_files import below
+from runner.paths import given
 from runner.result import document
 from runner.result.document import FILE_NAME, DocumentError
 from runner.result.model import Result, Status
@@ -25,10 +27,10 @@ def measurements(config: Config, made: Estimate) -> list[Measurement]:
     settings = config.estimate
     if not settings.measured:
         return []
-    path = Path(settings.measured).expanduser()
+    path = given(settings.measured)
     where = f"estimate.measured={settings.measured}"
     filed = decoder_runs.in_store(settings.measured, config, made)
-    if filed is None and not path.exists():
+    if filed is None and not os.path.exists(path):
         raise ConfigError(
             f"{where}: no such file; needed is a {FILE_NAME}, the folder of one, a CSV of loads, "
             f"{decoder_runs.STORE} or {decoder_runs.RUN}<id>"

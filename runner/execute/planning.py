@@ -23,7 +23,7 @@ from runner.execute.estimating import make_estimate, make_estimate_plan, work_of
 from runner.execute.kernel_sets import Wanted
 from runner.execute.settings import measure_settings
 from runner.measure.settings import MeasureSettings
-from runner.paths import cuda_src_dir
+from runner.paths import cuda_src_dir, given
 from runner.plan.command import make_command_plan
 from runner.plan.errors import FamilyError, PlanError, TooLarge
 from runner.plan.model import Plan, Target
@@ -99,7 +99,7 @@ def roots(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
 
 def _earlier(path: str) -> Earlier | None:
     try:
-        return load(Path(path).expanduser()) if path else None
+        return load(given(path)) if path else None
     except DocumentError as error:
         raise PlanError("compare_to", path, str(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from runner.config.errors import ConfigError
@@ -16,7 +17,7 @@ def below(where: str, path: Path) -> list[Found]:
 
     Raises ``ConfigError`` for a path that does not exist or holds no result, and for a document that cannot be read.
     """
-    if not path.exists():
+    if not os.path.exists(path):
         raise ConfigError(f"{where}: no such file; needed is a {FILE_NAME}, or a folder of results")
     files = spool.results(path) if path.is_dir() else [path]
     if not files:

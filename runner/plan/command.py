@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runner.config.schema import Command, Config
 from runner.config.secrets import redact_argv, redact_shell
+from runner.paths import given
 from runner.plan.bare import make_bare_plan
 from runner.plan.errors import PlanError
 from runner.plan.model import CommandPlan, Plan, ReadyPlan, Target
@@ -65,8 +66,8 @@ def _command(config: Config) -> CommandPlan:
 
 
 def _folder(name: str) -> Path:
-    folder = Path(name).expanduser().absolute()
-    if not folder.is_dir():
+    folder = given(name).absolute()
+    if not os.path.isdir(folder):
         raise PlanError("command.folder", name, f"there is no folder {folder}")
     return folder
 
@@ -76,7 +77,7 @@ def _found(key: str, argv: Sequence[str], folder: Path, search: str) -> tuple[st
     program = os.path.expanduser(argv[0])
     if os.sep in program:
         path = folder / program
-        if not path.exists():
+        if not os.path.exists(path):
             raise PlanError(key, f"[{program},…]", f"there is no program {path}")
         if not path.is_file() or not os.access(path, os.X_OK):
             mend = "name its interpreter before it, or make it executable (chmod +x)"

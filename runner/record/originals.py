@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import uuid
@@ -12,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from runner.paths import given
 from runner.record import reading, removal, spool
 from runner.record.artifacts import CONFIG
 from runner.record.filed import Filed
@@ -51,8 +53,8 @@ class Original:
 
 def find(word: str, location: Location) -> Original:
     """Raises ``NotFound``, ``DocumentError`` for a document that cannot be read, and ``TrackingUnavailable``."""
-    path = Path(word).expanduser()
-    if path.exists():
+    path = given(word)
+    if os.path.exists(path):
         return of_file(path)
     if not reading.exists(location) and (_RUN_ID.fullmatch(word) or _is_uuid(word)):
         raise NotFound(f"{word}: there is no store at {location.shown}: give uri=")

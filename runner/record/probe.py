@@ -65,15 +65,15 @@ def explain(location: Location, error: BaseException) -> str:
 def _check_sqlite(location: Location) -> None:
     database = location.database
     folder = database.parent
-    while not folder.exists():
+    while not os.path.exists(folder):
         folder = folder.parent
-    if database.is_file():
+    if os.path.isfile(database):
         if not os.access(database, os.W_OK):
             raise TrackingUnavailable(f"{location.shown} cannot be written: check its owner and mode")
         check_file(location)
-    elif database.exists():
+    elif os.path.exists(database):
         raise TrackingUnavailable(f"{location.shown} is not a file: name the database, {database / 'mlflow.db'}")
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         raise TrackingUnavailable(f"{location.shown} cannot be made: {folder} is not a folder we may write to")
     if shutil.disk_usage(folder).free < LEAST_FREE_BYTES:
         raise TrackingUnavailable(f"no space left for {location.shown}; free some, then send what is left")

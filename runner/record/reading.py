@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ from runner.record.selection import Selection
 
 def exists(location: Location) -> bool:
     """False for a SQLite file that is not there."""
-    return location.kind != "sqlite" or location.database.is_file()
+    return location.kind != "sqlite" or os.path.isfile(location.database)
 
 
 def require(location: Location, advice: str = "give uri=") -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.paths import project_dir
+from runner.paths import given, project_dir
 from runner.record import exported, fields, reading
 from runner.record.columns import form_of
 from runner.record.filed import Filed
@@ -57,7 +57,7 @@ def read(key: str, words: str, location: Location, also: Selection, other: Side 
             return _last_green(location, also, other)
         form, value = _form(words)
         if form == "file":
-            found = tuple(_of_files(Path(value).expanduser(), also))
+            found = tuple(_of_files(given(value), also))
         else:
             found = tuple(_of_store(location, _meant(form, value, also)))
     except (ValueError, DocumentError) as error:
@@ -79,7 +79,7 @@ def _form(words: str) -> tuple[str, str]:
     ids = words.split(",")
     if all(_HEX.fullmatch(one) and len(one) == _RUN_ID for one in ids):
         return "run", words
-    if os.path.exists(os.path.expanduser(words)):  # unlike Path's it takes any words
+    if os.path.exists(given(words)):
         return "file", words
     if _HEX.fullmatch(words) or commit_of(project_dir(), words):
         return "commit", words
@@ -120,7 +120,7 @@ def _measured(runs: Iterable[Filed]) -> Iterator[Measured]:
 
 def _of_files(path: Path, also: Selection) -> Iterator[Measured]:
     """Raises ``ValueError`` and ``DocumentError`` that name the file."""
-    if path.is_file() and path.suffix != ".json":
+    if os.path.isfile(path) and path.suffix != ".json":
         _check_ending(path)
         for run in exported.runs(path):
             if _holds(also, run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,11 +46,11 @@ class Earlier:
 @lru_cache(maxsize=4)
 def load(path: Path) -> Earlier:
     """The ``result.json`` at ``path``, or all those below it. Raises ``DocumentError`` naming the path."""
-    if path.is_dir():
+    if os.path.isdir(path):
         files = sorted(path.rglob(document.FILE_NAME))
         if not files:
             raise DocumentError(f"{path}: there is no {document.FILE_NAME} in it or below it")
-    elif path.is_file():
+    elif os.path.isfile(path):
         files = [path]
     else:
         raise DocumentError(f"{path}: there is no such file or folder")
