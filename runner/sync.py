@@ -18,12 +18,12 @@ from pathlib import Path
 from runner import command_line
 from runner.exit_codes import FAILED, PASSED
 from runner.record import jobs, spool
-from runner.record.fields import millis
 from runner.record.filing import Filer, Sent, gather
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import Sweep, SweepStatus
 from runner.report.summary import write_report
+from runner.result.clock import millis
 from runner.result.document import DocumentError
 
 USAGE = "usage: python -m runner.sync [folder …] [uri=<tracking uri>]"

@@ -7,9 +7,9 @@ import math
 import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
+from runner.result.clock import millis
 from runner.result.metrics import main_series
 from runner.result.model import INTERRUPTED, Result, Status
 from runner.result.names import GROUP_KEYS, plain
@@ -191,14 +191,6 @@ def run_status(result: Result) -> str:
     if result.status is Status.SKIPPED:
         return "KILLED" if result.message == INTERRUPTED else "FINISHED"
     return "FAILED" if result.status.failed else "FINISHED"
-
-
-def millis(iso: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time; 0 for an empty or unreadable one."""
-    try:
-        return int(datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp() * 1000)
-    except ValueError:
-        return 0
 
 
 def times(result: Result) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from runner.record.location import Location, TrackingUnavailable
 from runner.record.note import note
 from runner.record.selection import Selection, queries
 from runner.record.spool import Sweep, SweepStatus
+from runner.result.clock import millis
 from runner.result.model import Result
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class MlflowStore:
             experiment = self._experiment(SUMMARY_EXPERIMENT)
             known = self._runs(experiment, sweep.sweep_id, "")
             run = known.get(sweep.sweep_id)
-            start, end = fields.millis(sweep.started), fields.millis(sweep.ended)
+            start, end = millis(sweep.started), millis(sweep.ended)
             if run is None:
                 tags = self._summary_tags(sweep, results, run_ids, report)
                 run = known[sweep.sweep_id] = self._client.create_run(

@@ -1,4 +1,4 @@
-"""How times of day are written in every document."""
+"""How times of day are written in every document, and read."""
 
 from __future__ import annotations
 
@@ -13,3 +13,11 @@ def now() -> str:
 def written(time: datetime) -> str:
     """``time`` as in every document; it must know its zone."""
     return time.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def millis(iso: str) -> int:
+    """Milliseconds since 1970 of a time as documents hold it; 0 for an empty or unreadable one."""
+    try:
+        return round(datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp() * 1000)
+    except ValueError:
+        return 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
+from runner.result.clock import millis
 from runner.result.metrics import main_series
 from runner.result.model import Result
 from runner.result.names import plain
@@ -63,7 +63,7 @@ def measured(result: Result) -> Measured:
         result_id=result.id,
         sweep_id=result.sweep_id,
         experiment_id=result.experiment_id,
-        started=_millis(result.started),
+        started=millis(result.started),
         overrides=" ".join(result.overrides),
     )
 
@@ -76,8 +76,3 @@ def figures(metrics: Mapping[str, float]) -> dict[str, Any]:
         if value is not None and not (math.isfinite(value) and (value > 0 or field not in _TIMES)):
             found[field] = None
     return found | {"samples": int(found["samples"] or 0), "trials": int(found["trials"] or 1)}
-
-
-def _millis(iso: str) -> int:
-    """Milliseconds since 1970; 0 for no time."""
-    return round(datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp() * 1000) if iso else 0

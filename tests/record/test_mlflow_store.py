@@ -28,6 +28,7 @@ from runner.record.filing import slim
 from runner.record.location import Location, TrackingUnavailable, locate
 from runner.record.mlflow_store import MlflowStore
 from runner.record.spool import Sweep, SweepStatus
+from runner.result import clock
 from runner.result.document import read
 from runner.result.model import INTERRUPTED, KernelUse, RawReport, Status
 from tests.record.conftest import SWEEP_ID, spooled
@@ -77,7 +78,7 @@ def test_sampled_series_are_histories_however_often_they_are_filed(
             store.file(made, folder)
     run_id = store.file(made, folder)
     history = MlflowClient(tracking_uri=location.uri).get_metric_history(run_id, "system/gpu_1_power_usage_watts")
-    begun = fields.millis(made.profile.started)
+    begun = clock.millis(made.profile.started)
     assert [(p.step, p.timestamp, p.value) for p in history] == [(j, begun + 100 * j, float(j)) for j in range(300)]
     (run,) = runs(location)
     assert "| kv_q8 | attention |" in run.data.tags["mlflow.note.content"]

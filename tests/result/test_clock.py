@@ -15,3 +15,9 @@ def test_a_time_is_written_in_utc_to_the_millisecond() -> None:
 def test_now_is_now() -> None:
     before = datetime.now(timezone.utc) - timedelta(milliseconds=1)
     assert before <= datetime.fromisoformat(clock.now()) <= datetime.now(timezone.utc)
+
+
+def test_a_time_in_milliseconds() -> None:
+    assert clock.millis("2026-03-01T12:00:00Z") == clock.millis("2026-03-01T13:00:00+01:00") == 1772366400000
+    assert clock.millis("2026-03-01T12:00:00.123+00:00") == 1772366400123
+    assert clock.millis("") == clock.millis("yesterday") == 0
