@@ -16,8 +16,6 @@ commit of its own, so that two commits are 500 runs. At each count it asks:
 * ``resume``: what 1,000 fingerprints have, in one question, and beside it in a question for each (of 20);
 * ``size``: of the database.
 
-Wall times are those of whatever else the machine does, too; CPU times of the process that files stand beside them.
-
 Each is the best of three, since others may use the machine; ``ask`` asks again of a store that is there. Rows are
 appended to ``benchmarks/store/store.csv``; ``report`` makes ``README.md``, from ``about.md``, and ``store.png``.
 
