@@ -52,9 +52,11 @@ def measure_cold(
         for stream, clock in zip(streams, clocks, strict=False):
             clock.end(stream)
         sample_us, mhz = marks.elapsed_us(), slowest(clocks)
-        if throttle.slow(mhz) and throttle.may_drop and (samples or not stopper.out_of_time):
+        unwanted = throttle.slow(mhz) and throttle.may_drop
+        late = unwanted and stopper.out_of_time  # asked once: where it ends the series there must be a sample
+        if unwanted and (samples or not late):
             throttle.drop()
-            if stopper.out_of_time:
+            if late:
                 reason = stopper.TIME
             else:
                 pause(settings.throttle_pause_s)

@@ -93,6 +93,33 @@ def test_a_locked_clock_says_what_is_normal_and_one_sample_always_stays(bench: A
     assert (len(series.samples_us), series.dropped, series.throttled) == (1, 2, 1)
 
 
+def test_one_sample_stays_also_where_the_time_is_up_at_that_very_moment(bench: Any) -> None:
+    class UpSinceTheFirstQuestion(Stopper):
+        asked = 0
+
+        @property
+        def out_of_time(self) -> bool:
+            self.asked += 1
+            return self.asked > 1
+
+    made, settings = bench(), replace(SETTINGS, fixed=40, lock_clocks=2000)
+    clock = SmClock(made.device, "stamp", made.stream)  # type: ignore[arg-type]
+    flush = [Flusher(made.device, made.flush, made.stream)]
+    stopper = UpSinceTheFirstQuestion(settings, made.clock)
+    rest: list[float] = []
+    series = measure_cold(
+        [made.stream],
+        made.step,
+        settings,
+        flush,
+        stopper,
+        lambda *told: made.device.pass_time(1e8),
+        [clock],
+        rest.append,
+    )
+    assert (len(series.samples_us), series.dropped, len(rest)) == (1, 1, 1)
+
+
 def test_no_share_keeps_every_sample(bench: Any) -> None:
     series, pauses = slowed(bench, 1200, 1e9, replace(SETTINGS, fixed=40, throttle_share=0.0))
     assert (series.dropped, series.throttled, pauses) == (0, 0, [])
