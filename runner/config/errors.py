@@ -22,7 +22,7 @@ from runner.config.secrets import redact_overrides, redact_text
 
 EXPECTED = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
 """What a value of a type is called."""
-_SEVERAL = {int: "integers", float: "numbers"}
+_SEVERAL = {int: "integers", float: "numbers", str: "words"}
 _LISTED = 16
 """More names than this are not listed in a message; the nearest is enough."""
 
@@ -70,9 +70,9 @@ def from_override(override: Override, error: Exception, cfg: DictConfig, groups:
     cause = _cause(error)
     key = override.key_or_group
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override.package is not None:
-        return ConfigError(f"{line}: {_unknown_key(key, cfg, groups)}")
-    if isinstance(cause, ValidationError):
-        return ConfigError(f"{line}: {_wrong_type(key, override.value(), cfg, cause)}")
+        return ConfigError(f"{line}: {_unknown_key(_first_unknown(key, override.value(), cfg), cfg, groups)}")
+    if isinstance(cause, ValidationError) or _other_kind(key, override.value(), cfg):
+        return ConfigError(f"{line}: {_wrong_type(key, override.value(), cfg, cause or error)}")
     return ConfigError(f"{line}: {_first_line(cause or error)}")
 
 
@@ -147,7 +147,26 @@ def _unknown_key(key: str, cfg: DictConfig, groups: Sequence[str]) -> str:
     return f"'{key}' cannot be set"
 
 
-def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: ValidationError) -> str:
+def _first_unknown(key: str, value: Any, cfg: DictConfig) -> str:
+    """The key that does not exist: ``key`` itself, or one of those that ``{…}`` sets below it."""
+    node = OmegaConf.select(cfg, key, throw_on_missing=False) if isinstance(value, dict) else None
+    if isinstance(node, DictConfig):
+        for name, below in value.items():
+            if node._get_node(name, validate_access=False) is None:
+                return f"{key}.{name}"
+            deeper = _first_unknown(f"{key}.{name}", below, cfg)
+            if deeper != f"{key}.{name}":
+                return deeper
+    return key
+
+
+def _other_kind(key: str, value: Any, cfg: DictConfig) -> bool:
+    """Whether ``{…}`` was given for a list (or null in its place), or ``[…]`` for a section."""
+    node = OmegaConf.select(cfg, key, throw_on_missing=False)
+    return isinstance(value, list if isinstance(node, DictConfig) else dict)
+
+
+def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: Exception) -> str:
     parts = split_key(key)
     parent = OmegaConf.select(cfg, ".".join(parts[:-1])) if len(parts) > 1 else cfg
     if len(parts) > 1 and not isinstance(parent, (DictConfig, ListConfig)):
@@ -158,6 +177,9 @@ def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: ValidationError) -
     kind = node._metadata.ref_type
     if isinstance(node, ListConfig) or get_origin(kind) is list or kind is list:
         return f"must be {a_list(kind, key, value, str(value))}"
+    if isinstance(node, DictConfig):
+        names = ", ".join(map(str, node))
+        return f"'{key}' has keys of its own; set those: {names}" if names else "must be given as {key: value}"
     if value is None:
         return f"must be {EXPECTED.get(kind, 'given')}, not null"
     expected = EXPECTED.get(kind)
