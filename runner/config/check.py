@@ -69,7 +69,15 @@ _BELOW: dict[str, float] = {"measure.throttle_share": 1}
 """A sample as fast as the others is none to drop."""
 LONGEST_S = 1e9
 """Some 30 years. The operating system cannot wait much longer, let alone for ever."""
-_WAITED = ("measure.throttle_pause_s", "profiler.timeout_s", "profiler.interval_s", "profiler.duration_s", "timeout_s")
+_WAITED = (
+    "measure.throttle_pause_s",
+    "measure.hot_batch_time_s",
+    "measure.graph_batch_time_s",
+    "profiler.timeout_s",
+    "profiler.interval_s",
+    "profiler.duration_s",
+    "timeout_s",
+)
 SECTIONS = ("speed_of_light", "memory", "occupancy", "source", "full", "traffic")
 """The sets of ``profiler.sections``; ``runner.profile.sections`` has what is in them."""
 _CHOICES: dict[str, tuple[str, ...]] = {
