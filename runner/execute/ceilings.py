@@ -42,6 +42,7 @@ _MEASURE = Measure(
     host=MeasureHost(min_samples=5, max_time_s=0.3),
 )
 """A ceiling need not be known better than 1 %, and nobody waits long for it."""
+_Environment = tuple[tuple[str, str], ...]
 
 
 class DeviceCeilings:
@@ -49,8 +50,8 @@ class DeviceCeilings:
 
     def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
-        self._known: dict[str, Ceilings] = {}
-        """By the device's UUID."""
+        self._known: dict[tuple[str, _Environment], Ceilings] = {}
+        """By the device's UUID, and what a CPU's kernels were told by variables."""
 
     def of(self, experiment: Experiment, before_measuring: Callable[[str], None]) -> Ceilings:
         """Of the experiment's first device; none where they cannot be measured or the experiment does so itself.
@@ -61,26 +62,29 @@ class DeviceCeilings:
             return Ceilings()
         if not experiment.devices:  # an estimate
             return Ceilings()
-        info = experiment.devices[0]
-        if info.uuid not in self._known:
-            known = load(info, cache_dir())
+        info, environment = experiment.devices[0], _environment(experiment)
+        if (info.uuid, environment) not in self._known:
+            known = load(info, cache_dir()) if not environment else None
             if known is None:
                 before_measuring(info.name)
                 known = self._measure(experiment)
-            self._known[info.uuid] = known
-        return self._known[info.uuid]
+            self._known[info.uuid, environment] = known
+        return self._known[info.uuid, environment]
 
     def keep(self, experiment: Experiment, results: Sequence[Result]) -> None:
         """Takes over what ``kernel=ceilings`` measured as this module would: all variants, at the size chosen for the
-        device, without a sanitizer and at no locked clock. Other results are ignored."""
-        plan = experiment.plan
+        device, without a sanitizer, at no locked clock, cold, as many samples as the rules take at least, and without
+        variables of its own. Other results are ignored."""
+        plan, settings = experiment.plan, experiment.settings
         if plan is None or plan.kernel != FAMILY or plan.sanitize or plan.params["MB"] != 0:
             return
-        if experiment.settings.lock_clocks:  # a device that is slower than it is for everybody else
+        if settings.lock_clocks or experiment.config.environment:  # slower than the device is for everybody else
+            return
+        if "cold" not in settings.modes or not settings.hide_latency or 0 < settings.fixed < settings.min_samples:
             return
         if experiment.config.variants is None and not (experiment.before or experiment.kept):
             figures = {made.variant: made.metrics for made in results if made.status is Status.PASSED}
-            self._save(experiment.devices[0], plan.variants, figures)
+            self._save(experiment, plan.variants, figures)
 
     def _measure(self, example: Experiment) -> Ceilings:
         """Runs the family on the devices of ``example``. A variant that fails leaves its ceiling unmeasured."""
@@ -95,19 +99,28 @@ class DeviceCeilings:
             if outcome.status is Status.PASSED:
                 variant = plan.variant(outcome.variant)
                 figures[outcome.variant] = metrics(variant, outcome.series, (), plan.target, Ceilings())
-        return self._save(example.devices[0], plan.variants, figures)
+        return self._save(example, plan.variants, figures)
 
     def _save(
-        self, info: DeviceInfo, variants: Sequence[Variant], figures: Mapping[str, Mapping[str, float]]
+        self, experiment: Experiment, variants: Sequence[Variant], figures: Mapping[str, Mapping[str, float]]
     ) -> Ceilings:
         """Remembers ceilings, here and on disk; where a bandwidth is missing there are none, and nothing is kept."""
         found = from_figures(variants, figures)
         if found is None:
             return Ceilings()
-        with contextlib.suppress(OSError):  # a cache that is full or read-only: measured again by the next command
-            save(info, cache_dir(), found)
-        self._known[info.uuid] = found
+        info, environment = experiment.devices[0], _environment(experiment)
+        if not environment:
+            with contextlib.suppress(OSError):  # a cache that is full or read-only: measured again by the next command
+                save(info, cache_dir(), found)
+        self._known[info.uuid, environment] = found
         return found
+
+
+def _environment(experiment: Experiment) -> _Environment:
+    """Variables that what is reached depends on: with ``OMP_NUM_THREADS=1`` a CPU is another one. A GPU does not read
+    them."""
+    on_host = experiment.devices[0].backend == "host"
+    return tuple(sorted(experiment.config.environment.items())) if on_host else ()
 
 
 def cache_file(info: DeviceInfo, cache: Path) -> Path:

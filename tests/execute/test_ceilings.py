@@ -79,7 +79,8 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_measurement(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RUNNER_CACHE", str(tmp_path / "file" / "cache"))
     kept = ceilings.DeviceCeilings(WorkerPool())
-    assert kept._save(INFO, (), MEMORY) == Ceilings(1.0, 2.0, 3.0)
+    experiment = Experiment(Point(config("ceilings"), (), tmp_path / "job"), devices=(INFO,))
+    assert kept._save(experiment, (), MEMORY) == Ceilings(1.0, 2.0, 3.0)
     assert ceilings.load(INFO, tmp_path / "file" / "cache") is None
 
 
@@ -131,15 +132,49 @@ def test_they_are_measured_and_kept_and_a_variant_is_held_against_its_own(
     assert found["pct_ceiling_flops"] == pytest.approx(100 * found["tflops"] / known["tflops"]["float32"])
 
 
-@pytest.mark.parametrize("mhz", [0, 1200])
-def test_what_was_measured_at_a_locked_clock_is_nobodys_ceiling(
-    mhz: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("key", "value", "kept"),
+    [
+        ("warmup", 1, True),
+        ("modes", ["hot", "cold"], True),
+        ("fixed", 50, True),
+        ("lock_clocks", 1200, False),
+        ("modes", ["hot"], False),
+        ("hide_latency", False, False),
+        ("fixed", 1, False),
+    ],
+)
+def test_what_was_measured_in_another_way_is_nobodys_ceiling(
+    key: str, value: object, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ceilings, "cache_dir", lambda: tmp_path)
     experiment = Experiment(Point(config("ceilings"), (), tmp_path / "job"), devices=(INFO,))
-    experiment.config.measure.lock_clocks = mhz
+    setattr(experiment.config.measure, key, value)
     planning.plan(experiment, H200)
+    ceilings.DeviceCeilings(WorkerPool()).keep(experiment, made())
+    assert (ceilings.load(INFO, tmp_path) is not None) == kept
+
+
+def made() -> list[Result]:
     names = [*MEMORY, "fma_fp32"]
-    made = [Result("id", "ceilings", name, Status.PASSED, metrics={"gbps": 1.0, "tflops": 2.0}) for name in names]
-    ceilings.DeviceCeilings(WorkerPool()).keep(experiment, made)
-    assert (ceilings.load(INFO, tmp_path) is None) == bool(mhz)
+    return [Result("id", "ceilings", name, Status.PASSED, metrics={"gbps": 1.0, "tflops": 2.0}) for name in names]
+
+
+def test_what_was_measured_under_variables_is_a_ceiling_under_these_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ceilings, "cache_dir", lambda: tmp_path)
+    cpu = replace(INFO, backend="host")
+    experiment = Experiment(Point(config("ceilings"), (), tmp_path / "job"), devices=(cpu,))
+    experiment.config.environment = {"OMP_NUM_THREADS": "1"}
+    planning.plan(experiment, HOST)
+    known = ceilings.DeviceCeilings(WorkerPool())
+    known.keep(experiment, made())
+    assert ceilings.load(cpu, tmp_path) is None
+    known._save(experiment, (), MEMORY)
+    assert ceilings.load(cpu, tmp_path) is None
+    experiment.plan = plan("kv_quant", target=HOST)
+    assert known.of(experiment, pytest.fail) == Ceilings(1.0, 2.0, 3.0)
+    experiment.config.environment = {}
+    ceilings.save(cpu, tmp_path, FOUND)
+    assert known.of(experiment, pytest.fail) == FOUND
