@@ -14,7 +14,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _stop)
     try:
+        _check_text(given)
         code = _dispatch(args, parser)
         sys.stdout.flush()
         return code
@@ -92,6 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
     finally:
         GlobalHydra.instance().clear()
+
+
+def _check_text(words: Iterable[str]) -> None:
+    try:
+        streams.refuse_bytes(words)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _stop(number: int, frame: object) -> None:

@@ -36,6 +36,7 @@ def run(
     streams.prepare()
     try:
         try:
+            streams.refuse_bytes(words)
             asked = parse(words)
         except (ValueError, TrackingUnavailable) as error:
             streams.complain(error, usage=usage)

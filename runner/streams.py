@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterable
 
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements
@@ -24,6 +25,16 @@ def prepare() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  lives as long as the process
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def refuse_bytes(words: Iterable[str]) -> None:
+    """Raises ``ValueError`` for a word of the command line whose bytes are no text: no document could hold it."""
+    for word in words:
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError as error:
+            shown = word.encode("utf-8", "replace").decode("utf-8")
+            raise ValueError(f"{shown}: not text in UTF-8, from character {error.start + 1} on") from None
 
 
 def printable(line: str) -> str:

@@ -333,6 +333,13 @@ def test_a_disk_that_is_full_before_anything_runs_is_refused(
     assert len(errors) == 2 and all("No space left on device" in error for error in errors) and not calls.points
 
 
+def test_a_word_that_is_no_text_is_refused(run: Any, calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("kernel=toy", "environment={A: '\udcffb'}") == 2
+    error = capsys.readouterr().err
+    assert error == "error: environment={A: '?b'}: not text in UTF-8, from character 18 on\n"
+    assert not calls.points
+
+
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     line = f"{sys.executable} -m runner gpu=host kernel=kv_quant dry_run=true -m seed=range(1,40) | head -1"
     answer = subprocess.run(

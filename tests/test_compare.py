@@ -65,6 +65,11 @@ def test_the_exit_code_says_it(spool: Spool, capsys: pytest.CaptureFixture[str])
     assert run(f"baseline={then}", f"candidate={spool('wrong', status=Status.INCORRECT)}") == 5
 
 
+def test_a_word_that_is_no_text_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare.main(["baseline=\udcff", "candidate=x"]) == 2
+    assert "error: baseline=?: not text in UTF-8, from character 10 on" in capsys.readouterr().err
+
+
 def test_host_with_gpu_is_refused(spool: Spool, capsys: pytest.CaptureFixture[str]) -> None:
     host = spool("host", backend="host", samples=[Series("host", "host_clock", [1.0])])
     assert run(f"baseline={host}", f"candidate={spool('now')}") == 5

@@ -13,9 +13,11 @@ import json
 import math
 import os
 import re
+import sys
 import types
 import typing
 from collections.abc import Mapping
+from datetime import datetime
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -27,6 +29,8 @@ from runner.result.model import SCHEMA_VERSION, Result
 FILE_NAME = "result.json"
 _ID = re.compile(r'\{\n("id": "[^"]*"),\n\Z')
 
+_LARGEST = sys.float_info.max
+"""JSON's integers have no end, and a literal like 1e999 is read as infinity."""
 T = TypeVar("T")
 
 
@@ -62,7 +66,11 @@ def from_dict(document: Mapping[str, Any]) -> Result:
             f"schema_version={version!r} is {age} than the one this runner reads ({SCHEMA_VERSION}): "
             "use the runner that wrote it, or run the experiment again"
         )
-    return _build(Result, document, "")
+    result = _build(Result, document, "")
+    for key, moment in (("started", result.started), ("profile.started", result.profile.started)):
+        if moment and not _is_time(moment):
+            raise DocumentError(f"{key}: {moment!r} is no time")
+    return result
 
 
 def write(result: Result, folder: Path) -> Path:
@@ -85,6 +93,8 @@ def read(path: Path) -> Result:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # DocumentError, bad JSON and bad UTF-8 alike
         raise DocumentError(f"cannot read {path}: {error}") from error
+    except RecursionError as error:
+        raise DocumentError(f"cannot read {path}: lists within lists without end") from error
 
 
 def _no_number(name: str) -> float:
@@ -103,7 +113,7 @@ def read_id(path: Path) -> str:
             return str(document["id"])
     except OSError as error:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DocumentError(f"cannot read {path}: it has no id") from error
 
 
@@ -112,7 +122,8 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
+        # What others wrote may hold half a letter, which no file in UTF-8 can; that is no reason to lose the rest.
+        temporary.write_text(text, encoding="utf-8", errors="replace")
         os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):  # where its folder could not be made, there is nothing to remove
@@ -120,6 +131,15 @@ def write_text(path: Path, text: str) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DocumentError(f"cannot write {path}: no space left; free some and run again") from error
         raise DocumentError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is a time as ISO 8601 writes it, in the years that a clock knows."""
+    try:
+        datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def _is_number(value: Any) -> bool:
@@ -189,9 +209,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if value not in allowed:
             raise DocumentError(f"{where}: {value!r} is none of {', '.join(allowed)}")
         return hint(value)
-    if hint is float and _is_number(value):
-        return value
-    if plain and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+    if hint is float:
+        if _is_number(value) and abs(value) <= _LARGEST:
+            return value
+    elif plain and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
     name = getattr(origin or hint, "__name__", str(hint))
     raise DocumentError(f"{where}: expected {name}, found {value!r}")

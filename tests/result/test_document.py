@@ -87,6 +87,11 @@ def test_a_value_json_cannot_hold_is_named() -> None:
         ({"schema_version": 3}, "schema_version=3 is newer"),
         ({"status": "FINE"}, "status: 'FINE' is none of PASSED"),
         ({"metrics": {"time_us": "fast"}}, "metrics.time_us: expected float, found 'fast'"),
+        ({"metrics": {"time_us": 10**400}}, "metrics.time_us: expected float, found 1000"),
+        ({"metrics": {"time_us": math.inf}}, "metrics.time_us: expected float, found inf"),
+        ({"started": "yesterday"}, "started: 'yesterday' is no time"),
+        ({"started": "99999-01-01T00:00:00Z"}, "started: '99999-01-01T00:00:00Z' is no time"),
+        ({"profile": {"started": "12"}}, "profile.started: '12' is no time"),
         ({"baseline": 1}, "baseline: expected bool, found 1"),
         ({"params": []}, "params: expected dict"),
         ({"checks": [{"name": "c"}]}, r"key checks\[0\]\.passed is missing"),
@@ -117,7 +122,7 @@ def test_what_json_knows_no_number_for_is_refused(tmp_path: Path, number: str) -
         read(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": "x"}', "\udcff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": "x"}', "\udcff", "[" * 100_000])
 def test_reading_something_else_names_the_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -152,6 +157,10 @@ def test_a_disk_that_refuses_gives_one_clear_error(
     monkeypatch.undo()
     assert read(tmp_path / "result.json").message == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_half_a_letter_costs_no_result(tmp_path: Path) -> None:
+    assert read(write(dataclasses.replace(result(), message="at \udcff"), tmp_path)).message == "at ?"
 
 
 def test_every_field_of_the_model_is_written() -> None:
