@@ -155,6 +155,27 @@ def test_trials_of_nothing_alarm_rarely() -> None:
     assert alarms <= 20
 
 
+@pytest.mark.parametrize("backend", ["cuda", "host"])
+@pytest.mark.parametrize("trials", [(2, 2), (2, 5), (1, 5), (5, 1)])
+def test_few_trials_of_nothing_alarm_rarely_too(trials: tuple[int, int], backend: str) -> None:
+    """Processes differ by twice what is assumed, which the trials show: the side of one process has it, too."""
+    random = np.random.default_rng(17)
+    apart = 2 * FLOORS[backend].assumed / 1.96 / math.sqrt(2)
+    alarms = 0
+    for _ in range(2000):
+        sides = []
+        for count in trials:
+            levels = 1000 * np.exp(random.normal(0, apart, count))
+            level = float(np.median(levels))
+            if count == 1:
+                sides.append(measured([level * (1 + number / 1e6) for number in range(-10, 11)], backend=backend))
+            else:
+                rsd = float(levels.std(ddof=1) / levels.mean())
+                sides.append(trialled(level, rsd, trials=count, backend=backend))
+        alarms += one(Pair(*sides)).verdict in ALARMS
+    assert alarms <= 40
+
+
 def test_one_side_may_have_trials_and_the_other_samples() -> None:
     single = measured([100.0 + number / 100 for number in range(20)])
     apart = one(Pair(single, trialled(103, 0.001)))
