@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -23,17 +24,33 @@ def run(
     refused: tuple[type[Exception], ...] = (),
     failed: tuple[type[Exception], ...] = (TrackingUnavailable,),
     interrupted: str = "interrupted",
+    outlive: bool = True,
 ) -> int:
     """The exit code of one command; an error is one line on standard error, and no traceback.
 
     ``page`` is what ``--help`` prints. Words that ``parse`` refuses (``ValueError``, ``TrackingUnavailable``) are
     answered with ``usage``; ``refused`` and ``failed`` are what ``work`` may raise, the first asked first.
+    With ``outlive`` the work goes on where standard output cannot be written any more; otherwise it meets the error.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if "-h" in words or "--help" in words:
-        print(page)
-        return PASSED
     streams.prepare()
+    about = "-h" in words or "--help" in words
+    with streams.outliving() if outlive or about else contextlib.nullcontext():
+        if about:
+            print(page)
+            return PASSED
+        return _done(usage, words, parse, work, refused, failed, interrupted)
+
+
+def _done(
+    usage: str,
+    words: Sequence[str],
+    parse: Callable[[Sequence[str]], Asked],
+    work: Callable[[Asked], int],
+    refused: tuple[type[Exception], ...],
+    failed: tuple[type[Exception], ...],
+    interrupted: str,
+) -> int:
     try:
         try:
             streams.refuse_bytes(words)

@@ -40,7 +40,7 @@ class _Asked:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code."""
     nothing = "interrupted; nothing was written"
-    return command_line.run(__doc__, USAGE, arguments, _parse, _written, interrupted=nothing)
+    return command_line.run(__doc__, USAGE, arguments, _parse, _written, interrupted=nothing, outlive=False)
 
 
 def _parse(words: Sequence[str]) -> _Asked:

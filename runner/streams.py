@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
 
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements
@@ -45,6 +47,47 @@ def printable(line: str) -> str:
 def complain(message: object, kind: str = "error", usage: str = "") -> None:
     """One line on standard error, whatever names the message holds; below it how to write the command."""
     print(f"{kind}: {printable(str(message))}" + (f"\n{usage}" if usage else ""), file=sys.stderr)
+
+
+class _Outliving:
+    """A stream that says nothing more once it cannot be written: ``… | head -1``, a full disk."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._gone = False
+
+    def write(self, text: str) -> int:
+        """As of a stream, without its errors of the operating system."""
+        with self._noticed():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """As ``write``."""
+        with self._noticed():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not (self._gone or isinstance(error, BrokenPipeError)):
+                complain(f"standard output cannot be written: {error.strerror}; going on without it", "warning")
+            self._gone = True
+            silence()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def outliving() -> Iterator[None]:
+    """Within it a reader of standard output that leaves ends nothing: work goes on, and the exit code stays true."""
+    stream = _Outliving(sys.stdout)
+    with contextlib.redirect_stdout(stream):
+        yield
+        stream.flush()
 
 
 def silence() -> None:
