@@ -42,7 +42,7 @@ class Planned:
         if self.dry_run:
             return
         with results_folder(self.folder):
-            claim(self.folder)
+            claim(self.folder, (point.folder for point in self.points))
         write_sweep(self.folder, self.sweep_id, self.lines, self.points, self.skipped)
         for point in self.points:
             write_inputs(point)

@@ -41,3 +41,14 @@ def test_a_second_command_is_refused_until_the_first_is_gone(tmp_path: Path, oth
     other.wait()
     claim(tmp_path)
     claim(tmp_path)  # one's own is no other's
+
+
+def test_a_point_of_another_command_is_taken_too(tmp_path: Path, other: subprocess.Popen[bytes]) -> None:
+    """``other`` walks a sweep; then it is the one that runs in what is to be a point of ours."""
+    for folder, points in ((tmp_path / "0", []), (tmp_path / "a/b", [tmp_path / "a/b/0", tmp_path])):
+        with pytest.raises(ConfigError, match=f"^{tmp_path}: another command is writing"):
+            claim(folder, points)
+    other.kill()
+    other.wait()
+    claim(tmp_path / "0")
+    claim(tmp_path, [tmp_path / "0"])
