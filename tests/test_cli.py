@@ -134,6 +134,13 @@ def test_the_exit_code_is_that_of_the_experiments(
         (("kernel=toy", "--resolve"), "--resolve goes with --cfg"),
         (("kernel=toy", "--config-name", "x"), "--config-name=x: the root config is fixed"),
         (("kernel=toy", "seed=1,2", "hydra.sweep.subdir=x", "-m"), "the same folder for several points"),
+        (("kernel=toy", "dry_run=true,false", "-m"), "dry_run=true,false: holds for a whole command"),
+        (("kernel=toy", "resume=false,true", "-m"), "resume=false,true: holds for a whole command"),
+        (("kernel=toy", "tracking=mlflow,none", "-m"), "tracking.enabled=true,false: holds for a whole command"),
+        (
+            ("kernel=toy", "tracking.uri=sqlite:///a.db,'http://ann:s3cr3t@b'", "-m"),
+            "tracking.uri=sqlite:///a.db,http://ann:***@b: holds for a whole command",
+        ),
         (("kernel=toy", "seed=1,2", "hydra.sweeper.max_batch_size=0", "-m"), "must be at least 1"),
         (("experiments=uneven", "-m"), "must be equally long"),
     ],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
@@ -15,12 +17,17 @@ from runner.config.compose import Composer
 from runner.config.errors import ConfigError
 from runner.config.model_file import ReadModel
 from runner.config.points import Point, Skipped, new_sweep_id, origin, results_folder, write_inputs, write_sweep
+from runner.config.secrets import redact_uri
 from runner.config.study import Draft, expand
 
 __all__ = ["ConfigError", "Planned", "given_points", "plan_sweep", "sweep_id_of"]
 
 SWEEP_ID = "RUNNER_SWEEP_ID"
 """Variable by which jobs of another launcher know their sweep."""
+
+
+OF_A_COMMAND = ("dry_run", "resume", "retry", "tracking.enabled", "tracking.uri", "tracking.every_s")
+"""Keys that every point of a command has the same value of."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ def plan_sweep(loader: ConfigLoader, master: DictConfig, lines: Sequence[str], r
     folder = Path(str(master.hydra.sweep.dir)).absolute()
     identity = new_sweep_id()
     points = _placed(master, folder, identity, expansion.points, 0)
+    _check_alike(points)
     return Planned(identity, folder, tuple(lines), points, expansion.skipped)
 
 
@@ -76,6 +84,7 @@ def given_points(
     folder = Path(str(master.hydra.sweep.dir)).absolute()
     identity = new_sweep_id()
     points = _placed(master, folder, identity, drafts, first)
+    _check_alike(points)
     return Planned(identity, folder, tuple(master.hydra.overrides.task), points, tuple(skipped))
 
 
@@ -83,6 +92,15 @@ def sweep_id_of(hydra: DictConfig) -> str:
     """The id a launcher's job was given, or a new one. ``hydra`` is Hydra's own part of the job's config."""
     given = hydra.job.env_set.get(SWEEP_ID)
     return str(given) if given else new_sweep_id()
+
+
+def _check_alike(points: Sequence[Point]) -> None:
+    """Raises ``ConfigError`` where points differ in what holds for a command as a whole."""
+    for key in OF_A_COMMAND:
+        values = list(dict.fromkeys(attrgetter(key)(point.config) for point in points))
+        if len(values) > 1:
+            shown = ",".join(redact_uri(value) if isinstance(value, str) else json.dumps(value) for value in values)
+            raise ConfigError(f"{key}={shown}: holds for a whole command, so it cannot be swept over; give one value")
 
 
 def _placed(master: DictConfig, folder: Path, identity: str, drafts: Sequence[Draft], first: int) -> tuple[Point, ...]:
