@@ -37,7 +37,7 @@ from runner import paths, streams
 from runner.config.compose import CONFIG_NAME, Composer
 from runner.config.errors import ConfigError, choose_from, from_exception, was_interrupted
 from runner.config.model_file import fill_in
-from runner.config.overrides import refuse_lists
+from runner.config.overrides import of_hydra, refuse_lists
 from runner.config.points import results_folder
 from runner.config.register import register
 from runner.config.resolvers import register_resolvers
@@ -231,7 +231,7 @@ def _search_path(args: argparse.Namespace) -> ConfigSearchPath:
 def _show_help(hydra: Hydra, overrides: list[str]) -> None:
     """The template of ``hydra/help`` with the groups filled in; Hydra's own listing takes seconds."""
     cfg = hydra.compose_config(CONFIG_NAME, overrides, RunMode.RUN)
-    composer = Composer(hydra.config_loader, list(cfg.hydra.overrides.hydra))
+    composer = Composer(hydra.config_loader, of_hydra(cfg.hydra))
     lines: list[str] = []
     for group in _GROUPS:
         options = ", ".join(composer.options(group)) or "none installed"

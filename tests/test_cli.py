@@ -160,6 +160,11 @@ def test_a_refused_command_runs_nothing(
     assert not written(tmp_path)
 
 
+def test_the_folders_of_points_can_be_named(run: Any, calls: Calls, tmp_path: Path) -> None:
+    assert run("kernel=toy", "seed=1,2", "hydra.sweep.dir=all", "hydra.sweep.subdir=x/${hydra.job.num}", "-m") == 0
+    assert [point.folder for point in calls.points] == [tmp_path / "all/x/0", tmp_path / "all/x/1"]
+
+
 def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--config-dir", "/does/not/exist", "kernel=toy"]) == 2
     assert "--config-dir=/does/not/exist: no such folder" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
 
 from runner.config.errors import ConfigError
 from runner.config.grammar import parse_line
@@ -43,6 +44,13 @@ def refuse_lists(lines: Sequence[str], groups: Collection[str]) -> None:
             names = value.strip().strip("[]")
             hint = f"; for several tools: profiler.tools=[{names}]" if group == "profiler" else ""
             raise ConfigError(f"{line}: name one option, or sweep over several with {group}={names} -m{hint}")
+
+
+def of_hydra(hydra: DictConfig) -> list[str]:
+    """The user's ``hydra.…`` lines as they are written: ``${hydra.job.num}`` has no value before a job has."""
+    lines = OmegaConf.to_container(hydra.overrides.hydra, resolve=False)
+    assert isinstance(lines, list)
+    return [str(line) for line in lines]
 
 
 def alternatives(override: Override) -> list[str]:

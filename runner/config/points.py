@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 
 from runner.config.dump import config_yaml
 from runner.config.errors import ConfigError
+from runner.config.overrides import of_hydra
 from runner.config.repeat import repeat_command
 from runner.config.schema import Config
 from runner.config.secrets import redact_overrides
@@ -73,7 +74,7 @@ def origin(hydra: DictConfig) -> tuple[tuple[str, ...], tuple[Path, ...]]:
             folders.append(Path(source.path).resolve())
         if source.provider == "command-line":
             options += ["--config-dir", str(source.path)]
-    options += [line for line in hydra.overrides.hydra if str(line).startswith("hydra.searchpath")]
+    options += [line for line in of_hydra(hydra) if line.startswith("hydra.searchpath")]
     return tuple(options), tuple(folders)
 
 

@@ -16,6 +16,7 @@ from runner.config.alone import claim
 from runner.config.compose import Composer
 from runner.config.errors import ConfigError
 from runner.config.model_file import ReadModel
+from runner.config.overrides import of_hydra
 from runner.config.points import Point, Skipped, new_sweep_id, origin, results_folder, write_inputs, write_sweep
 from runner.config.secrets import redact_uri
 from runner.config.study import Draft, expand
@@ -59,7 +60,7 @@ def plan_sweep(loader: ConfigLoader, master: DictConfig, lines: Sequence[str], r
     """Expands a command under ``-m``. ``master`` is Hydra's config of the sweep. Raises ``ConfigError``."""
     # ${hydra:…} in a user's option is resolved against the running command.
     HydraConfig.instance().set_config(master)
-    composer = Composer(loader, list(master.hydra.overrides.hydra), master, read_model)
+    composer = Composer(loader, of_hydra(master.hydra), master, read_model)
     expansion = expand(composer, lines, sweep=True)
     folder = Path(str(master.hydra.sweep.dir)).absolute()
     identity = new_sweep_id()
@@ -73,7 +74,7 @@ def given_points(
 ) -> Planned:
     """Points of jobs that another sweeper chose."""
     HydraConfig.instance().set_config(master)
-    composer = Composer(loader, list(master.hydra.overrides.hydra), master, read_model)
+    composer = Composer(loader, of_hydra(master.hydra), master, read_model)
     drafts: list[Draft] = []
     skipped: list[Skipped] = []
     for lines in jobs:
