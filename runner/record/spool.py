@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from runner.result import clock
-from runner.result.document import FILE_NAME, DocumentError, read_id, write_text
+from runner.result.document import FILE_NAME, DocumentError, build, read_id, write_text
 
 SWEEP_FILE = "sweep.json"
 FILED_FILE = ".filed"
@@ -96,7 +96,7 @@ def read_sweep(folder: Path) -> Sweep:
         document = json.loads(path.read_text(encoding="utf-8"))
         known = {f.name for f in dataclasses.fields(Sweep)}
         values = {key: value for key, value in document.items() if key in known}
-        return Sweep(**values | {"status": SweepStatus(values["status"])})
+        return build(Sweep, values | {"status": values["status"]}, "")
     except OSError as error:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -109,7 +109,7 @@ def is_stale(sweep: Sweep) -> bool:
         return False
     try:
         return abs(psutil.Process(sweep.pid).create_time() - sweep.pid_started) > 1.0
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, ValueError, OverflowError):  # or a number that no process can have
         return True
     except psutil.AccessDenied:
         return False

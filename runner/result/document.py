@@ -66,7 +66,7 @@ def from_dict(document: Mapping[str, Any]) -> Result:
             f"schema_version={version!r} is {age} than the one this runner reads ({SCHEMA_VERSION}): "
             "use the runner that wrote it, or run the experiment again"
         )
-    result = _build(Result, document, "")
+    result = build(Result, document, "")
     for key, moment in (("started", result.started), ("profile.started", result.profile.started)):
         if moment and not _is_time(moment):
             raise DocumentError(f"{key}: {moment!r} is no time")
@@ -170,8 +170,9 @@ def _plain(value: Any, where: str) -> Any:
     raise DocumentError(f"{where}: a {type(value).__name__} cannot be written to JSON")
 
 
-def _build(kind: type[T], document: Any, where: str) -> T:
-    """A dataclass from its document; missing optional fields take their defaults."""
+def build(kind: type[T], document: Any, where: str) -> T:
+    """A dataclass from its document, which lies under the key ``where``; missing optional fields take their defaults.
+    Raises ``DocumentError``, as ``from_dict``."""
     if not isinstance(document, Mapping):
         raise DocumentError(f"{where or 'document'}: expected an object, found {document!r}")
     hints: dict[str, Any] = _hints(kind)  # type: ignore[arg-type]  # a class is hashable
@@ -202,7 +203,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if origin is dict and isinstance(value, Mapping):
         return {key: _value(arguments[1], entry, _join(where, key)) for key, entry in value.items()}
     if dataclasses.is_dataclass(hint):
-        return _build(typing.cast("type[Any]", hint), value, where)
+        return build(typing.cast("type[Any]", hint), value, where)
     plain = isinstance(hint, type) and origin is None  # dict[str, Any] passes for a class before Python 3.11
     if plain and issubclass(hint, Enum):
         allowed = [member.value for member in hint]

@@ -77,6 +77,22 @@ def test_a_broken_marker_names_the_file(tmp_path: Path, text: str) -> None:
         spool.read_sweep(tmp_path)
 
 
+@pytest.mark.parametrize("value", ["x", None, [], {}, 1.5])
+@pytest.mark.parametrize("key", ["pid", "experiments", "tracking"])
+def test_a_marker_with_a_value_of_another_type_names_the_key(tmp_path: Path, key: str, value: object) -> None:
+    spool.write_sweep(Sweep.begin(SWEEP_ID), tmp_path)
+    document = json.loads((tmp_path / "sweep.json").read_text())
+    (tmp_path / "sweep.json").write_text(json.dumps(document | {key: value}))
+    with pytest.raises(DocumentError, match=rf"sweep\.json: not a sweep marker \({key}: expected "):
+        spool.read_sweep(tmp_path)
+
+
+@pytest.mark.parametrize("pid", [-1, 1 << 80])
+def test_a_number_that_no_process_has_is_of_none_that_lives(tmp_path: Path, pid: int) -> None:
+    spool.write_sweep(dataclasses.replace(Sweep.begin(SWEEP_ID), pid=pid), tmp_path)
+    assert spool.close_stale(tmp_path)
+
+
 def test_a_living_sweep_is_left_alone(tmp_path: Path) -> None:
     spooled(tmp_path, sweep([4096]))
     assert not spool.close_stale(tmp_path)
