@@ -13,6 +13,8 @@ from runner.record.location import Location, TrackingUnavailable
 
 CONNECT_TIMEOUT_S = 3.0
 LEAST_FREE_BYTES = 16 << 20
+_NO_TABLE = ("no such table", "undefinedtable", "(1146,", "invalid object name")
+"""As SQLite, PostgreSQL, MySQL and SQL Server say it."""
 
 
 def check(location: Location) -> None:
@@ -48,6 +50,10 @@ def explain(location: Location, error: BaseException) -> str:
         return f"{where} cannot be written: check the owner of the folder and its mode"
     if "database is locked" in lower:
         return f"{where} is locked by another process; send what is left when that has ended"
+    if "disk image is malformed" in lower:
+        return f"{where} is damaged: put a copy of it back, or name another store; results lie on disk as well"
+    if any(words in lower for words in _NO_TABLE):
+        return f"{where} is a database without MLflow's tables: name another one, or file a result there first"
     if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
         return f"{where} needs a driver: pip install 'gpu-kernel-runner[postgres]'"
     if isinstance(error, ModuleNotFoundError):
@@ -87,7 +93,7 @@ def check_file(location: Location) -> None:
             connection.execute("select count(*) from sqlite_master").fetchone()
         finally:
             connection.close()
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: of a name in a damaged file
         if "locked" in str(error):
             return  # somebody writes: it is a database
         if "readonly" in str(error):  # a write-ahead log has files beside the database, also for those who only read
