@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner import command_line
+from runner.config.errors import choose_from
 from runner.exit_codes import FAILED, PASSED
 from runner.record import jobs, spool
 from runner.record.filing import Filer, Sent, gather
@@ -53,11 +54,14 @@ def _parse(words: Sequence[str]) -> _Work:
     for word in words:
         key, equals, value = word.partition("=")
         if equals and key in options:
+            if not value:
+                raise ValueError(f"{key}=: a value is missing")
+            locate(value)
             options[key] = value
         elif os.path.isdir(word):
             folders.append(Path(word))
         elif equals and "/" not in key:
-            raise ValueError(f"unknown option {key}; known: {', '.join(options)}")
+            raise ValueError(f"{key}: no such key; {choose_from(key, options)}")
         else:
             raise ValueError(f"{word} is not a folder")
     found = folders or [Path(name) for name in spool.DEFAULT_FOLDERS if Path(name).is_dir()]

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from runner import command_line
+from runner.config.errors import choose_from
 from runner.exit_codes import PASSED
 from runner.record import probe
 from runner.record.links import UI_PORT
@@ -100,10 +101,10 @@ def _parse(words: Sequence[str]) -> tuple[int, Location]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in options:
-            raise ValueError(f"unknown argument {word}")
+            raise ValueError(f"{word}: no such argument; {choose_from(key, options)}")
         options[key] = value
-    if not options["port"].isdigit() or not 0 < int(options["port"]) < 65536:
-        raise ValueError(f"port={options['port']} must be a number from 1 to 65535")
+    if not options["port"].isdecimal() or not 0 < int(options["port"]) < 65536:
+        raise ValueError(f"port={options['port']}: must be a number from 1 to 65535")
     return int(options["port"]), locate(options["uri"])
 
 

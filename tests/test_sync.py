@@ -204,12 +204,30 @@ def test_two_at_once_file_each_result_once(uri: str, repository: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["url=x"], "unknown option url; known: uri"), (["nowhere/at/all"], "nowhere/at/all is not a folder")],
+    [
+        (["url=x"], "url: no such key; did you mean 'uri'?"),
+        (["nowhere/at/all"], "nowhere/at/all is not a folder"),
+        (["uri="], "uri=: a value is missing"),
+        (["uri=bad://x"], "tracking.uri=bad://x cannot be used; allowed: sqlite:///<file>"),
+    ],
 )
 def test_bad_arguments(uri: str, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert sync.main(words) == 2
     error = capsys.readouterr().err
-    assert message in error and "usage:" in error
+    assert error.startswith(f"error: {message}") and "usage:" in error
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_poor_standard_output_stops_nothing(uri: str, repository: Path, tmp_path: Path, unbuffered: str) -> None:
+    spooled(Path("outputs/a"), sweep([4096]))
+    end(Path("outputs/a"))
+    command = [sys.executable, "-m", "runner.sync", f"uri={uri}"]
+    environment = {**os.environ, "PYTHONPATH": str(repository), "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    told = "warning: standard output cannot be written: No space left on device; going on without it\n"
+    assert (answer.returncode, answer.stderr) == (0, told)
+    assert (count(uri), count(uri, "sweeps")) == (3, 1)
 
 
 def test_an_interrupt_has_the_exit_code_of_one(

@@ -72,7 +72,14 @@ def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["5000"], "unknown argument 5000"), (["port=http"], "port=http must be a number"), (["port=0"], "from 1 to")],
+    [
+        (["5000"], "5000: no such argument"),
+        (["prt=5000"], "prt=5000: no such argument; did you mean 'port'?"),
+        (["port=http"], "port=http: must be a number"),
+        (["port=0"], "from 1 to"),
+        (["port=²"], "port=²: must be a number"),
+        (["uri=runs"], "tracking.uri=runs cannot be used; allowed: sqlite:///<file>"),
+    ],
 )
 def test_bad_arguments(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert ui.main(words) == 2
