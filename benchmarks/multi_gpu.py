@@ -3,7 +3,7 @@
     python benchmarks/multi_gpu.py [--out benchmarks/multi_gpu_h200] [--devices 8] [--only p2p-large,allreduce-2-small]
     python benchmarks/multi_gpu.py --table-only      # page and plots again, from the runs that are there
 
-Runs one sweep after another into ``<out>/runs/<name>`` (one whose results are there is kept), then writes
+Runs one sweep after another into ``<out>/runs/<name>`` (one that came to its end there is kept), then writes
 ``<out>/README.md``, what the terminal showed, ``p2p.csv``, ``allreduce.csv``, ``exchanges.csv`` and plots. NCCL is
 measured where it is installed, without NVLink multicast. Exit code 0 when everything passed (or was skipped for a
 reason) and, on GPUs linked by NVLink, the targets below are met.
@@ -90,6 +90,10 @@ def runs_of(devices: int) -> list[Run]:
     return made
 
 
+class Refused(Exception):
+    """``runner`` refuses the words of a run; the message is its own."""
+
+
 def main() -> int:
     options = parse(sys.argv[1:])
     out = options.out.resolve()
@@ -97,11 +101,22 @@ def main() -> int:
     if devices < 2:
         print(f"multi_gpu.py needs two GPUs; there {'is one' if devices == 1 else 'are none'} here")
         return 2
-    chosen = [run for run in runs_of(devices) if not options.only or run.name in options.only]
+    there = runs_of(devices)
+    if missing := [name for name in options.only if name not in [run.name for run in there]]:
+        print(f"--only: {', '.join(missing)}: needs more than the {devices} devices there are")
+        return 2
+    chosen = [run for run in there if not options.only or run.name in options.only]
     begin = time.monotonic()
     for run in chosen:
         if not options.table_only:
-            print(execute(run, options, out / "runs"), flush=True)
+            try:
+                print(execute(run, options, out / "runs"), flush=True)
+            except Refused as refused:  # the page that is there stays
+                print(f"{run.name}: {refused}")
+                return 2
+            except OSError as error:
+                print(f"--out={options.out}: cannot be written: {error.strerror}")
+                return 2
     took = time.monotonic() - begin
     found = {run.name: results(out / "runs" / run.name) for run in chosen}
     problems = [problem for run in chosen for problem in judge(run, found[run.name])]
@@ -122,6 +137,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--table-only", action="store_true", help="write the page of the runs that are there")
     options = parser.parse_args(arguments)
     names = [run.name for run in runs_of(max(RANKS))]
+    if options.devices < 0 or options.devices == 1:
+        parser.error(f"--devices {options.devices}: must be at least 2, or 0 for all there are")
     for name in options.only:
         if name not in names:
             parser.error(f"--only: {name!r} is not one of {', '.join(names)}")
@@ -144,9 +161,9 @@ def devices_there(runs: Path) -> int:
 
 
 def execute(run: Run, options: argparse.Namespace, runs: Path) -> str:
-    """Runs one sweep unless its results are there, and says how it went."""
+    """Runs one sweep unless all of its results are there, and says how it went. Raises ``Refused`` and ``OSError``."""
     folder = runs / run.name
-    if results(folder):
+    if ended(folder):
         return f"{run.name}: kept"
     runs.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
@@ -154,7 +171,18 @@ def execute(run: Run, options: argparse.Namespace, runs: Path) -> str:
     command = [sys.executable, "-m", "runner", *run.arguments, *where, *COMMON, *options.more.split()]
     with (runs / f"{run.name}.txt").open("w", encoding="utf-8") as log:
         done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, check=False)
+    if done.returncode == 2:
+        said = (runs / f"{run.name}.txt").read_text(encoding="utf-8").splitlines()
+        raise Refused(next((line for line in said if line.startswith("error: ")), "refused"))
     return f"{run.name}: exit code {done.returncode} in {time.monotonic() - begin:.0f} s"
+
+
+def ended(folder: Path) -> bool:
+    """Whether a sweep came to its end there: one that was cut short has some of its results."""
+    try:
+        return bool(json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["status"] == "FINISHED")
+    except (OSError, ValueError):
+        return False
 
 
 def results(folder: Path) -> list[dict[str, Any]]:

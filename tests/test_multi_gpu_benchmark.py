@@ -103,3 +103,36 @@ def test_it_needs_two_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.setattr("sys.argv", ["multi_gpu.py"])
     assert multi_gpu.main() == 2
     assert capsys.readouterr().out == "multi_gpu.py needs two GPUs; there is one here\n"
+
+
+def test_what_cannot_be_run_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "README.md").write_text("measured before")
+    (tmp_path / "taken").write_text("")
+
+    def told(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["multi_gpu.py", "--devices", "2", *words])
+        assert multi_gpu.main() == 2
+        return str(capsys.readouterr().out)
+
+    assert told("--only", "allreduce-8-small") == "--only: allreduce-8-small: needs more than the 2 devices there are\n"
+    assert told("--out", f"{tmp_path}/taken").startswith(f"--out={tmp_path}/taken: cannot be written: ")
+    refused = told("--out", str(tmp_path), "--gpu", "hots", "--only", "decode")
+    assert refused.startswith("decode: error: gpu=hots: no such option; did you mean 'host'?")
+    assert (tmp_path / "README.md").read_text() == "measured before"
+    monkeypatch.setattr("sys.argv", ["multi_gpu.py", "--devices", "-3"])
+    with pytest.raises(SystemExit, match="2"):
+        multi_gpu.main()
+    assert "--devices -3: must be at least 2, or 0 for all there are" in capsys.readouterr().err
+
+
+def test_a_run_that_was_cut_short_is_run_again(tmp_path: Path) -> None:
+    assert not multi_gpu.ended(tmp_path)
+    for text, kept in (
+        ('{"status": "RUNNING"}', False),
+        ('{"status": "KILLED"}', False),
+        ('{"status": "FINISHED"}', True),
+    ):
+        (tmp_path / "sweep.json").write_text(text)
+        assert multi_gpu.ended(tmp_path) is kept
