@@ -27,10 +27,10 @@ def folder() -> Path:
     path = Path(os.environ.get("RUNNER_LOCKS") or shared / "gpu-runner-locks")
     try:
         path.mkdir(parents=True, exist_ok=True)
+        if path.stat().st_uid == os.getuid():
+            path.chmod(0o1777)
     except OSError as error:
         raise _unusable(path, error) from error
-    if path.stat().st_uid == os.getuid():
-        path.chmod(0o1777)
     return path
 
 

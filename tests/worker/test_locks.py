@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import re
 import time
@@ -31,6 +32,18 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pyte
     wanted = f"RUNNER_LOCKS={tmp_path}/file/locks: devices cannot be locked there: Not a directory; name a folder"
     with pytest.raises(BackendError, match=re.escape(wanted)), locks.hold([info(0)], lambda name: None):
         pass
+
+
+def test_a_folder_that_is_no_place_for_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file of /proc or of somebody else's mount answers, also to its owner."""
+
+    def chmod(path: Path, mode: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    monkeypatch.setenv("RUNNER_LOCKS", str(tmp_path))
+    with pytest.raises(BackendError, match=rf"^RUNNER_LOCKS={tmp_path}: devices cannot be locked there: Operation not"):
+        locks.folder()
 
 
 def _hold(folder: str, ready: object, release: object) -> None:
