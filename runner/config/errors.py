@@ -179,7 +179,8 @@ def _wrong_type(key: str, value: Any, cfg: DictConfig, cause: Exception) -> str:
         return f"must be {a_list(kind, key, value, str(value))}"
     if isinstance(node, DictConfig):
         names = ", ".join(map(str, node))
-        return f"'{key}' has keys of its own; set those: {names}" if names else "must be given as {key: value}"
+        some = f"must be keys with values, e.g. {key}.<name>=<value>"
+        return f"'{key}' has keys of its own; set those: {names}" if names else some
     if value is None:
         return f"must be {EXPECTED.get(kind, 'given')}, not null"
     expected = EXPECTED.get(kind)
