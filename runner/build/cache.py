@@ -43,6 +43,14 @@ def cache_dir() -> Path:
     return Path.home() / ".cache" / "gpu-runner"
 
 
+def prepare() -> None:
+    """Makes the folder of the cache; one that is there may be read-only, and serve what it holds. Raises
+    ``CacheError``."""
+    place = cache_dir()
+    with _one_error(place):
+        place.mkdir(parents=True, exist_ok=True)
+
+
 def key(parts: dict[str, Any]) -> str:
     """SHA-256 over ``parts``, which JSON can write; the order of keys does not matter."""
     text = json.dumps({"schema": SCHEMA, **parts}, sort_keys=True, separators=(",", ":"))

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from runner.backend.base import BackendError
+from runner.build import cache
+from runner.build.model import CacheError
 from runner.config.errors import ConfigError
 from runner.config.points import Point, Skipped
 from runner.config.secrets import redact_overrides, redact_text
@@ -28,6 +31,7 @@ from runner.report.progress import SweepProgress
 from runner.report.terminal import Terminal
 from runner.result.document import DocumentError
 from runner.result.model import Status
+from runner.worker import locks
 from runner.worker.client import WorkerDied, WorkerTimeout
 
 
@@ -82,7 +86,8 @@ class Command:
             if tracking.enabled:
                 locate(tracking.uri, project_dir())
             self._plan()
-        except (PlanError, TrackingUnavailable, WorkerTimeout) as error:
+            self._prepare_places()
+        except (PlanError, TrackingUnavailable, WorkerTimeout, BackendError, CacheError) as error:
             self.lanes.close()
             return refuse([str(error)])
         except WorkerDied as death:
@@ -110,6 +115,12 @@ class Command:
         notes += self._runs.plan_needs()
         for note in dict.fromkeys(filter(None, notes)):
             self.console.print(note, markup=False, soft_wrap=True)
+
+    def _prepare_places(self) -> None:
+        """What every experiment on a device needs of this machine. Raises ``BackendError``, ``CacheError``."""
+        if any(experiment.devices for experiment in self._runs.all):
+            locks.folder()
+            cache.prepare()
 
     def _points(self) -> list[Point]:
         return [experiment.point for experiment in self._runs.experiments]

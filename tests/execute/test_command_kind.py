@@ -36,11 +36,12 @@ def one(folder: Path) -> dict[str, Any]:
     return result
 
 
-def test_devices_that_cannot_be_locked_cost_the_experiment_and_not_the_command(tmp_path: Path) -> None:
+def test_devices_that_cannot_be_locked_are_refused_before_the_program_starts(tmp_path: Path) -> None:
     (tmp_path / "locks").touch()
-    done = run(tmp_path, argv("pass"))
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert one(tmp_path)["message"].startswith(f"RUNNER_LOCKS={tmp_path}/locks: devices cannot be locked there")
+    done = run(tmp_path, argv("open('started', 'w')"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: RUNNER_LOCKS={tmp_path}/locks: devices cannot be locked there")
+    assert not results(tmp_path) and not list(tmp_path.rglob("started"))
 
 
 def test_a_program_is_timed_and_its_metrics_are_shown(tmp_path: Path) -> None:

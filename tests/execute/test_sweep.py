@@ -187,3 +187,13 @@ def test_what_would_fail_every_experiment_is_refused_before_the_first(tmp_path: 
     done = run(tmp_path, "kernel=faulty", "gpu=host", "measure=quick", argument)
     assert done.returncode == 2 and told in done.stderr and len(done.stderr.splitlines()) == 1
     assert not results(tmp_path)
+
+
+@pytest.mark.parametrize("variable", ["RUNNER_LOCKS", "RUNNER_CACHE"])
+def test_a_place_that_cannot_be_is_refused_before_anything_is_compiled(tmp_path: Path, variable: str) -> None:
+    (tmp_path / "file").touch()
+    around = environment(tmp_path) | {variable: str(tmp_path / "file" / "below")}
+    done = COMMANDS.run(["--config-dir", str(FAMILIES), "kernel=faulty", *QUICK], tmp_path, around, 300)
+    assert done.returncode == 2 and done.stderr.startswith("error: ") and "Not a directory" in done.stderr
+    assert variable in done.stderr and "Traceback" not in done.stderr
+    assert not results(tmp_path)
