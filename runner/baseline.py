@@ -135,8 +135,8 @@ def _tables(runs: Sequence[Filed]) -> Iterator[Table]:
         table.add_column("name", overflow="fold")
         for run in group:
             bounds = [run.metrics.get(key) for key in ("time_us_low", "time_us_high")]
-            cells = [f"{run.params.get('kernel', '')} {run.name}", f"{numbers.digits(run.metrics['time_us'], 4)} µs"]
-            cells += ["–".join(numbers.digits(bound, 4) for bound in bounds if bound is not None), _commit(run)]
+            cells = [f"{run.params.get('kernel', '')} {run.name}", numbers.time(run.metrics["time_us"])]
+            cells += [" – ".join(numbers.time(bound) for bound in bounds if bound is not None), _commit(run)]
             cells += [f"{datetime.fromtimestamp(run.started / 1000, timezone.utc):%Y-%m-%d}"]
             table.add_row(*(escape(streams.printable(cell)) for cell in (*cells, run.tags.get(NAME_TAG, ""))))
         yield table

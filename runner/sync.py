@@ -102,9 +102,9 @@ def _sync(work: _Work) -> int:
         done = _one(work, folder, sweep, waiting)
         sent += len(done.run_ids)
         if done.run_ids:
-            print(f"{folder}: {len(done.run_ids)} results filed")
+            print(f"{folder}: {_results(len(done.run_ids))} filed")
         if done.problem:
-            left = f"{done.left} results left" if done.left else "the summary is left"
+            left = f"{_results(done.left)} left" if done.left else "the summary is left"
             print(f"{folder}: {left}: {done.problem}", file=sys.stderr)
             failed = True
     if not sent and not failed:
@@ -113,6 +113,10 @@ def _sync(work: _Work) -> int:
     if withheld:
         print(f"{withheld} results of sweeps with tracking off were left alone; name their folder to send them")
     return FAILED if failed else PASSED
+
+
+def _results(count: int) -> str:
+    return f"{count} {'result' if count == 1 else 'results'}"
 
 
 def _unanswered(folder: Path, left: int, experiments: int, results: int) -> str:

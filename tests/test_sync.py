@@ -129,7 +129,7 @@ def test_jobs_outlive_the_process_that_submitted_them(uri: str, capsys: pytest.C
     assert sync.main([f"uri={uri}"]) == 1
     said = capsys.readouterr()
     assert "2 of its 3 jobs have not answered: 2 results and the summary are left. Sync again" in said.err
-    assert f"{folder.absolute()}: 1 results filed" in said.out
+    assert f"{folder.absolute()}: 1 result filed" in said.out
     assert (count(uri), count(uri, "sweeps")) == (1, 0) and spool.unsent(folder) == made[1:]
     assert spool.read_sweep(folder).status is SweepStatus.RUNNING and not (folder / "report").exists()
     assert sync.main([f"uri={uri}"]) == 1, "nothing new, and still not all"
@@ -184,7 +184,7 @@ def test_what_cannot_be_sent_gives_exit_code_one(uri: str, capsys: pytest.Captur
     end(Path("outputs/a"))
     (folders[0] / "result.json").write_text("{")
     assert sync.main([f"uri={uri}"]) == 1
-    assert "1 results left: cannot read" in capsys.readouterr().err
+    assert "1 result left: cannot read" in capsys.readouterr().err
     assert sync.main(["uri=http://ada:s3cr3t@127.0.0.1:9"]) == 1
     assert "s3cr3t" not in "".join(capsys.readouterr())
     assert count(uri) == 2

@@ -25,6 +25,7 @@ from runner.execute.experiment import outcomes_of
 from runner.execute.planning import Experiment
 from runner.paths import PACKAGE, conf_dir, cuda_src_dir
 from runner.plan.model import Variant
+from runner.result.document import parsed
 from runner.result.metrics import Ceilings, metrics
 from runner.result.model import Result, Status
 from runner.worker.client import WorkerPool
@@ -133,7 +134,7 @@ def cache_file(info: DeviceInfo, cache: Path) -> Path:
 def load(info: DeviceInfo, cache: Path) -> Ceilings | None:
     """What was measured on this device earlier by the same code, or None."""
     try:
-        data = json.loads(cache_file(info, cache).read_text())
+        data = parsed(cache_file(info, cache).read_text())
         if data["code"] != code():
             return None
         kept = data["ceilings"]

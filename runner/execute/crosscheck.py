@@ -61,7 +61,7 @@ def crosscheck(experiment: Experiment, subject: Profiled, results: Sequence[Resu
                 _judge(result, launch, ended, experiment.config.timeout_s)
     except OSError as error:
         for result in wanted:
-            result.warnings.append(f"{_KEY}: no scratch folder could be made: {error}; free space, or set TMPDIR")
+            result.warnings.append(f"{_KEY}: {error}; it needs a scratch folder: free space, or set TMPDIR")
 
 
 def _unavailable(subject: Subject) -> str:

@@ -19,7 +19,7 @@ from runner.record.location import TrackingUnavailable
 from runner.report.progress import SweepProgress
 from runner.report.terminal import Terminal
 from runner.result import clock
-from runner.result.document import DocumentError, write_text
+from runner.result.document import DocumentError, parsed, write_text
 from runner.result.model import Result, Status
 from runner.worker.client import WorkerDied, WorkerTimeout
 
@@ -136,7 +136,7 @@ def _write_due(point: Point, left: Sequence[Experiment]) -> None:
 def due(folder: Path, sweep_id: str) -> list[str] | None:
     """The variants that the job of this sweep was to run; None where it did not come to say."""
     try:
-        found = json.loads((folder / DUE_FILE).read_text(encoding="utf-8"))
+        found = parsed((folder / DUE_FILE).read_text(encoding="utf-8"))
         return list(found["variants"]) if found["sweep_id"] == sweep_id else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -151,7 +151,7 @@ def write(answer: Answer, folder: Path) -> None:
 def read(folder: Path, sweep_id: str) -> Answer | None:
     """What the job of this sweep said; None as long as there is nothing."""
     try:
-        found = Answer(**json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8")))
+        found = Answer(**parsed((folder / ANSWER_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     return found if found.sweep_id == sweep_id else None

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from runner.config.metric_source import expression, is_path, json_path
+from runner.result.document import parsed
 
 
 def medians(sources: Mapping[str, str], outputs: Sequence[tuple[str, str]]) -> tuple[dict[str, float], list[str]]:
@@ -51,7 +52,7 @@ def _document(stdout: str) -> Any:
     texts = [line for line in reversed(stdout.splitlines()) if line.strip().startswith(("{", "["))]
     for text in [*texts, stdout]:
         try:
-            return json.loads(text)
+            return parsed(text)
         except ValueError:
             continue
     raise ValueError("stdout holds no JSON document")

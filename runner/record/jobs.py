@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from runner.record import spool
 from runner.record.spool import Sweep
+from runner.result.document import parsed
 
 ANSWER_FILE = "job.json"
 """In the folder of a point, written last: its results are complete once it is there."""
@@ -53,6 +53,6 @@ def _on_a_cluster(folder: Path, sweep: Sweep) -> bool:
 
 def _sweep_id(answer: Path) -> str:
     try:
-        return str(json.loads(answer.read_text(encoding="utf-8"))["sweep_id"])
+        return str(parsed(answer.read_text(encoding="utf-8"))["sweep_id"])
     except (OSError, ValueError, KeyError, TypeError):  # half of one: the job is at it
         return ""

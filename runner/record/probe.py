@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -13,6 +14,7 @@ from runner.record.location import Location, TrackingUnavailable
 
 CONNECT_TIMEOUT_S = 3.0
 LEAST_FREE_BYTES = 16 << 20
+_REFUSAL = re.compile(r"\b(error code|status|status code|http)\W{0,3}40[13]\b")
 _NO_TABLE = ("no such table", "undefinedtable", "(1146,", "invalid object name")
 """As SQLite, PostgreSQL, MySQL and SQL Server say it."""
 
@@ -62,7 +64,7 @@ def explain(location: Location, error: BaseException) -> str:
         return f"{where} does not answer: is the server running?"
     if "timed out" in lower or "timeout" in lower:
         return f"{where} does not answer in time"
-    if "401" in lower or "unauthorized" in lower or "403" in lower:
+    if "unauthorized" in lower or _REFUSAL.search(lower):
         return f"{where} refuses this user: {_short(text)}"
     kind = type(error).__name__
     return f"{where}: {_short(text)}" if kind == "MlflowException" else f"{where}: {kind}: {_short(text)}"

@@ -147,7 +147,8 @@ class Recorder:
         return lines
 
     def _unsent_lines(self, left: int, problem: str) -> list[str]:
-        what = f"{left} results are unsent" if left else "the summary is unsent"
+        results = "1 result is" if left == 1 else f"{left} results are"
+        what = f"{results} unsent" if left else "the summary is unsent"
         return [f"MLflow: {what}: {problem}", f"        nothing is lost; send them later with: {self.sync_command}"]
 
     @property

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from runner.config.errors import choose_from
+from runner.paths import project_dir
 from runner.record.filed import Filed
+from runner.result.commit import commit_of
 from runner.result.model import Quality, Status
 
 COMMIT = "git_commit"
@@ -160,10 +162,18 @@ def _checked(key: str, values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _commits(values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        if not re.fullmatch(rf"[0-9a-fA-F]{{{_SHORTEST_COMMIT},40}}", value):
-            raise ValueError(f"commit={value}: must be {_SHORTEST_COMMIT} to 40 hexadecimal digits of a commit's hash")
-    return tuple(value.lower() for value in values)
+    return tuple(map(_hash, values))
+
+
+def _hash(value: str) -> str:
+    if re.fullmatch(rf"[0-9a-fA-F]{{{_SHORTEST_COMMIT},40}}", value):
+        return value.lower()
+    if found := commit_of(project_dir(), value):
+        return found
+    raise ValueError(
+        f"commit={value}: must be {_SHORTEST_COMMIT} to 40 hexadecimal digits of a commit's hash, or a name of a "
+        "commit that git knows here"
+    )
 
 
 def _time(key: str, values: tuple[str, ...], now: datetime) -> int:

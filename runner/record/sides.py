@@ -95,11 +95,6 @@ def _meant(form: str, value: str, also: Selection) -> Selection:
         if not (name and equals and wanted):
             raise ValueError("write tag:<key>=<value>")
         form, value = f"tag.{name}", wanted
-    elif form == "commit" and not (_HEX.fullmatch(value) and len(value) >= 4):
-        found = commit_of(project_dir(), value)
-        if not found:
-            raise ValueError("git knows no such commit here")
-        value = found
     own = select({form: value})
     taken = [name for name in own.tags if name in also.tags]
     if taken or (own.runs and also.runs) or (own.commits and also.commits):

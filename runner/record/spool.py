@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from runner.result import clock
-from runner.result.document import FILE_NAME, DocumentError, build, read_id, write_text
+from runner.result.document import FILE_NAME, DocumentError, build, parsed, read_id, write_text
 
 SWEEP_FILE = "sweep.json"
 FILED_FILE = ".filed"
@@ -93,7 +93,7 @@ def read_sweep(folder: Path) -> Sweep:
     """Reads ``sweep.json``. Raises ``DocumentError`` naming the file."""
     path = folder / SWEEP_FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parsed(path.read_text(encoding="utf-8"))
         known = {f.name for f in dataclasses.fields(Sweep)}
         values = {key: value for key, value in document.items() if key in known}
         return build(Sweep, values | {"status": values["status"]}, "")
@@ -172,7 +172,7 @@ def filed_run(folder: Path) -> str:
 def _marker(folder: Path) -> dict[str, Any] | None:
     """What ``.filed`` says; nothing in particular where it cannot be read, None where there is none."""
     try:
-        document = json.loads((folder / FILED_FILE).read_text(encoding="utf-8"))
+        document = parsed((folder / FILED_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError):

@@ -85,16 +85,22 @@ def write(result: Result, folder: Path) -> Path:
     return path
 
 
+def parsed(text: str, **how: Any) -> Any:
+    """What JSON says. Raises ``ValueError``, for lists within lists without end, too."""
+    try:
+        return json.loads(text, **how)
+    except RecursionError as error:
+        raise ValueError("lists within lists without end") from error
+
+
 def read(path: Path) -> Result:
     """Reads a ``result.json``. Raises ``DocumentError`` naming the file."""
     try:
-        return from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number))
+        return from_dict(parsed(path.read_text(encoding="utf-8"), parse_constant=_no_number))
     except OSError as error:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # DocumentError, bad JSON and bad UTF-8 alike
         raise DocumentError(f"cannot read {path}: {error}") from error
-    except RecursionError as error:
-        raise DocumentError(f"cannot read {path}: lists within lists without end") from error
 
 
 def _no_number(name: str) -> float:
@@ -109,11 +115,11 @@ def read_id(path: Path) -> str:
         with path.open(encoding="utf-8") as file:
             head = file.readline() + file.readline()
             found = _ID.match(head)
-            document = json.loads(f"{{{found[1]}}}" if found else head + file.read())
+            document = parsed(f"{{{found[1]}}}" if found else head + file.read())
             return str(document["id"])
     except OSError as error:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise DocumentError(f"cannot read {path}: it has no id") from error
 
 

@@ -60,3 +60,16 @@ def test_a_database_that_is_no_store_and_one_that_is_damaged(tmp_path: Path) -> 
 def test_what_databases_say_in_one_line(text: str, said: str) -> None:
     told = probe.explain(locate("postgresql://ann:s3cr3t@db/runs"), RuntimeError(text))
     assert told.startswith("postgresql://ann:***@db/runs ") and said in told and "SQL" not in told.partition(" ")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("API request to endpoint /api/2.0 failed with error code 403 != 200. Response body: ''", True),
+        ("HTTP 401: no such user", True),
+        ("INTERNAL_ERROR: run 4018f403 has no parameter 401", False),
+    ],
+)
+def test_a_refusal_is_a_status_and_not_any_number(text: str, refused: bool) -> None:
+    told = probe.explain(locate("http://127.0.0.1:5000"), RuntimeError(text))
+    assert ("refuses this user" in told) is refused

@@ -214,7 +214,7 @@ def test_one_broken_document_stops_no_other(location: Location, tmp_path: Path) 
     (folders[0] / "result.json").write_text("{")
     lines = recorder.finish(SweepStatus.FINISHED)
     assert len(runs(location)) == 2
-    assert "1 results are unsent: cannot read" in lines[-2]
+    assert "1 result is unsent: cannot read" in lines[-2]
 
 
 def test_results_are_kept_without_their_bulk(location: Location, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from runner.record import selection
 from runner.record.filed import Filed
 from runner.record.selection import Selection, pairs, queries, select
 
@@ -44,7 +45,7 @@ def test_every_key_lands_where_its_value_is_kept() -> None:
         ("kernel=a,,b", "kernel=a,,b: a value is missing"),
         ("status=PASED", "status=PASED: no such status; did you mean 'PASSED'?"),
         ("quality=GOOD", "quality=GOOD: no such quality; "),
-        ("commit=xyz1", "commit=xyz1: must be 4 to 40 hexadecimal digits"),
+        ("commit=xyz1", "commit=xyz1: must be 4 to 40 hexadecimal digits of a commit's hash, or a name of a"),
         ("commit=abc", "commit=abc: must be 4 to 40"),
         ("after=yesterday", "after=yesterday: must be a time in UTC"),
         ("before=99999999w", "before=99999999w: must be a time"),
@@ -54,6 +55,11 @@ def test_what_makes_no_sense_is_refused(word: str, told: str) -> None:
     with pytest.raises(ValueError) as caught:
         select(pairs([word], ()), NOW)
     assert str(caught.value).startswith(told)
+
+
+def test_a_name_that_git_knows_is_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "commit_of", lambda _, name: {"v1.0": "c" * 40}.get(name, ""))
+    assert select({"commit": "v1.0,1A2B"}, NOW).commits == ("c" * 40, "1a2b")
 
 
 def test_a_key_is_given_once() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner import export
-from runner.record import reading, sides
+from runner.record import reading, selection, sides
 from runner.record.filed import Filed
 from runner.record.location import Location
 from runner.record.measured import LOOKED_AT, of_run
@@ -100,9 +100,10 @@ def test_what_holds_for_both_sides_narrows(filed: dict[tuple[int, str], str], re
 def test_a_name_of_git_is_a_commit(
     filed: dict[tuple[int, str], str], read: Callable[..., Side], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sides, "commit_of", lambda _, name: {"v1.0": COMMITS[2]}.get(name, ""))
+    for module in (sides, selection):
+        monkeypatch.setattr(module, "commit_of", lambda _, name: {"v1.0": COMMITS[2]}.get(name, ""))
     assert which(read("v1.0")) == which(read("commit:v1.0")) == which(read("commit:cccc"))
-    with pytest.raises(ValueError, match=r"baseline=commit:v2: git knows no such commit here"):
+    with pytest.raises(ValueError, match=r"baseline=commit:v2: commit=v2: must be 4 to 40 .* or a name"):
         read("commit:v2")
 
 

@@ -70,7 +70,9 @@ def test_a_sweep_marker_survives_the_round_trip(tmp_path: Path) -> None:
     assert spool.sweep_folder(tmp_path) is None
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "x", '{"sweep_id": "a", "status": "HAPPY"}'])
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "x", '{"sweep_id": "a", "status": "HAPPY"}', "[" * 100_000], ids=lambda text: text[:9]
+)
 def test_a_broken_marker_names_the_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(DocumentError, match=r"sweep\.json: not a sweep marker"):
