@@ -42,14 +42,16 @@ class Floor:
         return math.hypot(self.assumed, self.assumed_us / time_us)
 
 
-FLOORS = {
-    "cuda": Floor(assumed=0.003, assumed_us=0.3, least=0.002),
-    "host": Floor(assumed=0.05, assumed_us=0.0, least=0.02),
-}
-"""``cuda``: over ten processes on an H200 the medians of a cold kernel, ours and NVBench's alike, lay within 0.2 us
-where it takes 5 to 40 us, and within 0.1 % where it takes 240 to 500 us (benchmarks/nvbench_h200), so that two of them
-differ by up to 0.2 us; half as much again is for other days. ``host``: a CPU that others use too, whose clock follows
-its load; see docs/comparing.md."""
+GPU = Floor(assumed=0.003, assumed_us=0.3, least=0.002)
+"""A GPU's own clock. Over ten processes on an H200 the medians of a cold kernel, ours and NVBench's alike, lay within
+0.2 us where it takes 5 to 40 us, and within 0.1 % where it takes 240 to 500 us (benchmarks/nvbench_h200), so that two
+of them differ by up to 0.2 us; half as much again is for other days."""
+HOST_CLOCK = Floor(assumed=0.05, assumed_us=0.0, least=0.02)
+"""What the host does beside a GPU, and whole programs."""
+CPU = Floor(assumed=0.5, assumed_us=0.0, least=0.3)
+"""Kernels on a CPU, which others may use too. Of seven commands one after another on two cores of a shared machine the
+times lay up to 55 % apart, in phases that a process lies within, and at times all trials of a command: the five of one
+took 8.8 to 10.1 ms, the five of another 6.9 to 7.2 ms."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ def noise(pairs: list[Pair]) -> Noise:
     return Noise(error, freedom, between)
 
 
-def floor_of(backend: str) -> Floor:
-    """What runs no kernels of ours, a program of the user, is timed as a host is."""
-    return FLOORS.get(backend, FLOORS["host"])
+def floor_of(one: Measured) -> Floor:
+    if one.backend == "host":
+        return CPU
+    return GPU if one.method.startswith("cuda_events") else HOST_CLOCK
 
 
 def relative_error(one: Measured) -> float:
@@ -94,7 +97,7 @@ class _Side:
 
 
 def _row(pair: Pair) -> tuple[float, float, float]:
-    floor = floor_of(pair.candidate.backend)
+    floor = floor_of(pair.candidate)
     both = (pair.baseline, pair.candidate)
     sides = [_side(one, other, floor) for one, other in zip(both, reversed(both), strict=True)]
     error = math.hypot(*(side.error for side in sides))
