@@ -37,9 +37,14 @@ def rerun(originals: Sequence[Original], uri: str, yes: bool, line: str) -> tupl
 
 
 def successor(old: Result, results: Sequence[Result]) -> Result | None:
-    """The result of the same experiment and variant; None where it was not run."""
+    """The result of the same experiment and variant, by the most sections of its config that are the same; None where
+    it was not run."""
     same = [one for one in results if (one.kernel, one.variant) == (old.kernel, old.variant)]
-    return next((one for one in same if one.config["kernel"] == old.config.get("kernel")), next(iter(same), None))
+
+    def alike(one: Result) -> int:
+        return sum(one.config.get(key) == value for key, value in old.config.items())
+
+    return max(same, key=alike, default=None)
 
 
 def _announce(one: Repeat) -> list[str]:
