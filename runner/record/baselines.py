@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,8 @@ SINCE_TAG = "baseline_since"
 TAGS = (STANDARD_TAG, NAME_TAG, SINCE_TAG)
 GOOD = (Quality.OK, Quality.L2_RESIDENT)
 """Of a standard. The second is about hot figures, and a verdict is on cold ones."""
+WIDEST = 0.25
+"""Half the 95 % interval of a standard's time, relative: hardly anything is found against a wider one."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,15 @@ def refusal(one: Measured) -> str:
         return "it does not say on which device it ran"
     if one.quality not in GOOD:
         return f"its quality is {one.quality.value}"
-    return of_one(one)
+    return of_one(one) or _too_wide(one)
+
+
+def _too_wide(one: Measured) -> str:
+    if not (one.low and one.high and math.log(one.high / one.low) / 2 > WIDEST):
+        return ""
+    return (
+        f"its time is only known to lie within {one.low:.4g} and {one.high:.4g} us (95 %): take more trials or samples"
+    )
 
 
 def apply(store: MlflowStore, change: Change, name: str, since: str) -> None:
