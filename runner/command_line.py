@@ -39,32 +39,20 @@ def run(
         if about:
             print(page)
             return PASSED
-        return _done(usage, words, parse, work, refused, failed, interrupted)
-
-
-def _done(
-    usage: str,
-    words: Sequence[str],
-    parse: Callable[[Sequence[str]], Asked],
-    work: Callable[[Asked], int],
-    refused: tuple[type[Exception], ...],
-    failed: tuple[type[Exception], ...],
-    interrupted: str,
-) -> int:
-    try:
         try:
-            streams.refuse_bytes(words)
-            asked = parse(words)
-        except (ValueError, TrackingUnavailable) as error:
-            streams.complain(error, usage=usage)
+            try:
+                streams.refuse_bytes(words)
+                asked = parse(words)
+            except (ValueError, TrackingUnavailable) as error:
+                streams.complain(error, usage=usage)
+                return REFUSED
+            return work(asked)
+        except refused as error:
+            streams.complain(error)
             return REFUSED
-        return work(asked)
-    except refused as error:
-        streams.complain(error)
-        return REFUSED
-    except failed as error:
-        streams.complain(error)
-        return FAILED
-    except KeyboardInterrupt:
-        print(interrupted, file=sys.stderr)
-        return INTERRUPTED
+        except failed as error:
+            streams.complain(error)
+            return FAILED
+        except KeyboardInterrupt:
+            print(interrupted, file=sys.stderr)
+            return INTERRUPTED
