@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from runner.record.selection import Selection
 from runner.result.model import Quality, Status
 from runner.verdict.doubt import of_one
 from runner.verdict.model import Configuration, Measured
+from runner.verdict.noise import Z95, relative_error
 
 NAME_TAG = "baseline_name"
 SINCE_TAG = "baseline_since"
@@ -73,7 +73,7 @@ def refusal(one: Measured) -> str:
 
 
 def _too_wide(one: Measured) -> str:
-    if not (one.low and one.high and math.log(one.high / one.low) / 2 > WIDEST):
+    if not Z95 * relative_error(one) > WIDEST:  # nor is NaN
         return ""
     return (
         f"its time is only known to lie within {one.low:.4g} and {one.high:.4g} us (95 %): take more trials or samples"

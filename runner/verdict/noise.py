@@ -104,28 +104,29 @@ def _row(pair: Pair) -> tuple[float, float, float]:
     # Welch and Satterthwaite; what is assumed, or comes from many samples, has no end of freedom.
     estimated = [side for side in sides if side.of_trials]
     parts = sum(side.of_trials**4 / (side.trials - 1) for side in estimated)
-    if estimated and any(one.trials < 3 or not _has_trials(one) for one in both):
+    if estimated and any(one.trials < 3 or _of_trials(one) is None for one in both):
         # One estimate for both sides, or one of two values, to which that approximation gives too much freedom.
         fewest = min(side.trials for side in estimated)
         parts = math.hypot(*(side.of_trials for side in estimated)) ** 4 / (fewest - 1)
     return error, error**4 / parts if parts else math.inf, math.hypot(*(side.between for side in sides))
 
 
-def _has_trials(one: Measured) -> bool:
-    return one.trials >= 2 and one.trials_rsd is not None
+def _of_trials(one: Measured) -> float | None:
+    """How far the medians of its trials lie apart, relative; None of a single process."""
+    return one.trials_rsd if one.trials >= 2 else None
 
 
 def _side(one: Measured, other: Measured, floor: Floor) -> _Side:
     """A floor is of a difference: each side has half of its variance. A side of one process differs by what is assumed,
     or by more where the ``other`` one's trials show more."""
-    if one.trials < 2 or one.trials_rsd is None:
+    own, seen = _of_trials(one), _of_trials(other)
+    if own is None:
         assumed = floor.between(one.time_us or math.inf) / Z95 / math.sqrt(2)
-        seen = other.trials_rsd if _has_trials(other) else None
         if seen is not None and seen > assumed:
             return _Side(seen, math.hypot(relative_error(one), seen), seen, other.trials)
         return _Side(assumed, math.hypot(relative_error(one), assumed))
     # The spread of trials holds what their samples show, too.
-    spread = (MEDIAN_OF_NORMAL if one.trials > 2 else 1.0) * one.trials_rsd / math.sqrt(one.trials)
+    spread = (MEDIAN_OF_NORMAL if one.trials > 2 else 1.0) * own / math.sqrt(one.trials)
     # Two trials that agree by chance are no better than the mean of two of which nothing is known.
     alone = floor.between(one.time_us or math.inf) / math.sqrt(2) if one.trials == 2 else 0.0
     between = math.hypot(spread, max(floor.least, alone) / Z95 / math.sqrt(2))
