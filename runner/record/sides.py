@@ -81,8 +81,10 @@ def _form(words: str) -> tuple[str, str]:
         return "run", words
     if os.path.exists(given(words)):
         return "file", words
-    if _HEX.fullmatch(words) or commit_of(project_dir(), words):
+    if _HEX.fullmatch(words):
         return "commit", words
+    if found := commit_of(project_dir(), words):
+        return "commit", found
     if _SWEEP.fullmatch(words):
         return "sweep", words
     raise ValueError(f"neither a file nor a commit that is known here; write {FORMS}")
