@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from runner.config.errors import choose_from
 from runner.paths import project_dir
 from runner.record.filed import Filed
+from runner.result import clock
 from runner.result.commit import commit_of
 from runner.result.model import Quality, Status
 
@@ -185,7 +186,7 @@ def _time(key: str, values: tuple[str, ...], now: datetime) -> int:
         if age := _AGE.fullmatch(text):
             moment = now - timedelta(hours=float(age[1]) * _HOURS[age[2]])
         else:
-            moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+            moment = clock.read(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=timezone.utc)
         return max(1, int(moment.timestamp() * 1000))

@@ -15,9 +15,14 @@ def written(time: datetime) -> str:
     return time.astimezone(timezone.utc).isoformat(timespec="milliseconds")
 
 
+def read(iso: str) -> datetime:
+    """A time as documents hold it. Raises ``ValueError``."""
+    return datetime.fromisoformat(iso.replace("Z", "+00:00"))
+
+
 def millis(iso: str) -> int:
     """Milliseconds since 1970 of a time as documents hold it; 0 for an empty or unreadable one."""
     try:
-        return round(datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp() * 1000)
+        return round(read(iso).timestamp() * 1000)
     except ValueError:
         return 0

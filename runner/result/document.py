@@ -17,12 +17,12 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
-from datetime import datetime
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
+from runner.result import clock
 from runner.result.migration import migrated
 from runner.result.model import SCHEMA_VERSION, Result
 
@@ -85,7 +85,7 @@ def write(result: Result, folder: Path) -> Path:
     return path
 
 
-def parsed(text: str, **how: Any) -> Any:
+def parsed(text: str | bytes, **how: Any) -> Any:
     """What JSON says. Raises ``ValueError``, for lists within lists without end, too."""
     try:
         return json.loads(text, **how)
@@ -142,7 +142,7 @@ def write_text(path: Path, text: str) -> None:
 def _is_time(text: str) -> bool:
     """Whether it is a time as ISO 8601 writes it, in the years that a clock knows."""
     try:
-        datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+        clock.read(text).timestamp()
     except (ValueError, OverflowError):
         return False
     return True

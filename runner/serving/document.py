@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.result.document import DocumentError, write_text
+from runner.result.document import DocumentError, parsed, write_text
 from runner.serving.served import Record, Served, Step
 from runner.serving.trace import Request
 
@@ -30,7 +30,7 @@ def write(served: Served, path: Path) -> None:
 def read(path: Path) -> Served:
     """What ``write`` wrote, to the last bit. Raises ``DocumentError`` for anything else, naming the file."""
     try:
-        document = json.loads(path.read_bytes())
+        document = parsed(path.read_bytes())
         if document["version"] != VERSION:
             raise DocumentError(f"{path}: version={document['version']!r}: must be {VERSION}")
         requests = tuple(_read_record(one) for one in document["requests"])
@@ -39,7 +39,7 @@ def read(path: Path) -> Served:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
     except DocumentError:
         raise
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise DocumentError(f"{path}: is no served trace: {error}") from error
 
 

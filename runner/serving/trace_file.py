@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from runner.config.errors import ConfigError
 from runner.config.small_file import content
+from runner.result.document import parsed
 from runner.serving.trace import LATEST_S, LONGEST, MOST_OUTPUT, MOST_REQUESTS, Request, Trace, ordered
 
 COLUMNS = ("arrival_s", "prompt", "output")
@@ -100,8 +100,8 @@ def _check_header(where: str, names: Sequence[str]) -> None:
 def _json_lines(text: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for place, line in _numbered(text, path):
         try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            values = parsed(line)
+        except ValueError as error:
             raise ConfigError(f"{place}: is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise ConfigError(f"{place}: {_shown(values)}: must be an object with {', '.join(COLUMNS)}")
